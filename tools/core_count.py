@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What each lesson consists of: `core_count.py` prints a table, which docs/architecture.md quotes.
+"""What each lesson consists of: `core_count.py` prints a table. docs/architecture.md has the aims.
 
   eye        files in the lesson's folder itself, which a learner sees first
   core       lines that the lesson's own classes need: the code at eye level but main.cpp, and what it includes from

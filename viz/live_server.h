@@ -25,6 +25,12 @@ class LiveServer : public Live {
   const auto& server() const { return *this->template engine<Engine>().server(); }
   /// [requests] generated so far.
   const std::vector<std::vector<int32_t>>& answers() const { return answers_; }
+  /// Prompt and generated tokens.
+  std::vector<int32_t> tokens(size_t request) const {
+    std::vector<int32_t> tokens = requests().at(request).prompt;
+    tokens.insert(tokens.end(), answers_[request].begin(), answers_[request].end());
+    return tokens;
+  }
 
  protected:
   /// Throws UserError for what the engine refuses.

@@ -27,6 +27,11 @@ struct SequenceView {
   int hue = 0;
 };
 
+/// Refuses a command for which the pool has too few blocks.
+[[noreturn]] inline void too_few_blocks(std::string_view command, int num_free) {
+  kv::user_error("{}: too few blocks are free ({}); nothing has changed", command, num_free);
+}
+
 /// The words of a text, which spaces part.
 inline std::vector<std::string> words_of(const std::string& text) {
   std::istringstream in(text);
@@ -88,10 +93,6 @@ class NamedList {
   }
   void erase(const std::string& name) {
     std::erase_if(things_, [&](const T& thing) { return thing.name == name; });
-  }
-  void clear() {
-    things_.clear();
-    hues_.clear();
   }
 
   /// Null if there is no such thing.

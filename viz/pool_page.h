@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <span>
 #include <string>
@@ -83,10 +84,7 @@ class PoolPage : public Page {
   Verb anew(std::string name, std::vector<Argument> args, std::string help,
             Member Settings::*... member) {
     const auto run = [this, member...](const Words& words) {
-      Settings settings = settings_;
-      auto word = words.begin();
-      ((settings.*member = static_cast<Member>((word++)->number)), ...);
-      return restart(settings);
+      return restart(with(words, member...));
     };
     const auto holds = [this, member...](const Words& words) {
       auto word = words.begin();
@@ -97,6 +95,17 @@ class PoolPage : public Page {
             .help = std::move(help),
             .run = run,
             .holds = holds};
+  }
+  /// The same for a command that changes the settings of what is there, and says so.
+  template <class... Member>
+  Verb setting(std::string name, std::vector<Argument> args, std::string help,
+               std::function<std::string(const Words&)> says, Member Settings::*... member) {
+    Verb verb = anew(std::move(name), std::move(args), std::move(help), member...);
+    verb.run = [this, says = std::move(says), member...](const Words& words) {
+      settings_ = with(words, member...);
+      return says(words);
+    };
+    return verb;
   }
   /// `step`, with which the pool or the live run goes on, and `stop`, which leaves an empty pool.
   /// The step's own why_not is asked if there is no live run.
@@ -112,6 +121,13 @@ class PoolPage : public Page {
               "end the live run; an empty pool is left",
               [this](auto&) { return restart(settings_); },
               [this](auto&) { return live_.running() ? "" : "there is no live run"; }}});
+  }
+
+  /// Notes the reason that the picture shows, and the shape that it is about. Returns the reason.
+  std::string tell(std::string reason, std::string points_at = {}) {
+    shown_.reason = std::move(reason);
+    shown_.points_at = std::move(points_at);
+    return shown_.reason;
   }
 
   /// Texts of tokens: of the model that runs, or of the words that requests of the page came with.
@@ -133,9 +149,19 @@ class PoolPage : public Page {
   LiveRunner live_;
   Settings settings_ = {};
   Vocabulary vocabulary_;         // of words that are tokens
+  Shown shown_ = {};              // the current state, of pages that keep it for look()
   Shown before_ = {}, now_ = {};  // before and after the last command
 
  private:
+  /// The settings, with these members changed.
+  template <class... Member>
+  Settings with(const Words& words, Member Settings::*... member) const {
+    Settings settings = settings_;
+    auto word = words.begin();
+    ((settings.*member = static_cast<Member>((word++)->number)), ...);
+    return settings;
+  }
+
   bool was_live_ = false;
 };
 

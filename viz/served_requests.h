@@ -58,6 +58,13 @@ int num_rows(const Output& pass) {
   return rows;
 }
 
+/// "pass 3: 12 tokens of 2 requests"
+template <class Output>
+std::string told_of(int number, const Output& pass) {
+  return fmt::format("pass {}: {} of {}", number, kv::count_of(num_rows(pass), "token"),
+                     kv::count_of(std::ssize(pass.chunks), "request"));
+}
+
 /// Whether the request waits or runs. No scheduler: the live run has ended, and all requests have.
 template <class Scheduler>
 bool is_there(const Scheduler* of, int64_t id) {

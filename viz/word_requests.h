@@ -27,6 +27,9 @@ class WordRequests {
 
   explicit WordRequests(size_t max_requests) : all_("request", max_requests) {}
   const NamedList<Request>& all() const { return all_; }
+  std::string why_not_ask(const std::string& name, const std::string& text) const {
+    return words_in(text) == 0 ? "there are no words" : all_.why_not_add(name);
+  }
 
   /// Throws UserError if too few blocks are free; nothing has changed then. found(tokens, computed)
   /// is called between the lookup and the taking of slots.
@@ -37,8 +40,7 @@ class WordRequests {
     const auto num_tokens = static_cast<int>(tokens.size());
     found(tokens, computed);
     if (!manager.allocate_slots(next_id_, num_tokens - computed.num_tokens, computed)) {
-      kv::user_error("ask {}: too few blocks are free ({}); nothing has changed", name,
-                     manager.pool().num_free());
+      too_few_blocks("ask " + name, manager.pool().num_free());
     }
     manager.cache_blocks(next_id_, tokens, hashes, num_tokens);
     return all_.add(name,
@@ -49,11 +51,22 @@ class WordRequests {
     all_.erase(name);
   }
 
-  /// What there is while an engine runs requests in turn (Live::start_in_turn): the one that runs,
-  /// with the id 0, as it runs alone.
-  static std::vector<Request> running(const Live& live, int num_cached_tokens) {
+  /// All requests, or while an engine runs requests in turn (Live::start_in_turn) the one that
+  /// runs, with the id 0, as it runs alone.
+  template <class Engine>
+  std::vector<Request> now(const Live& live) const {
+    if (!live.running()) return {all_.begin(), all_.end()};
+    if (live.finished()) return {};
     const auto turn = static_cast<int>(live.current());
+    const int num_cached_tokens = live.engine<Engine>().num_cached_tokens()[0];
     return {{{letters(turn), turn}, 0, num_cached_tokens, live.tokens(live.current()), {}}};
+  }
+  /// "A.tokens" and "A.cached" of each request.
+  static void add_counters(std::vector<Counter>& counters, const std::vector<Request>& requests) {
+    for (const Request& request : requests) {
+      counters.push_back({request.name + ".tokens", std::ssize(request.tokens)});
+      counters.push_back({request.name + ".cached", request.num_cached_tokens});
+    }
   }
 
  private:

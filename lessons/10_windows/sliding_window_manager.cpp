@@ -8,11 +8,8 @@
 #include <utility>
 
 namespace lesson10 {
-namespace {
 
 constexpr int32_t kNull = BlockPool::kNullBlock;
-
-}  // namespace
 
 SlidingWindowManager::SlidingWindowManager(BlockPool& pool, int group, int window)
     : pool_(&pool),

@@ -13,12 +13,8 @@ using lesson06::BlockKey;
 using lesson06::CachedBlock;
 using lesson06::PrefixId;
 
-namespace {
-
 /// The number of the first prefix that comes from the store. Lesson 11's device begins with 0.
 constexpr PrefixId kFirstPrefix = PrefixId{1} << 62;
-
-}  // namespace
 
 SharedTier::SharedTier(PagedKvCache& cache, const HostBlocks& memory, BlockStore& store,
                        uint64_t fingerprint, const kv::Stream& passes, const ServeOptions& serve,

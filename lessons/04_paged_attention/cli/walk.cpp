@@ -194,4 +194,11 @@ ModelWalk walk_prompt(kv::Model& model, std::span<const int32_t> prompt, int blo
   return result;
 }
 
+bool same_bits(const ModelWalk& a, const ModelWalk& b) {
+  return std::ranges::equal(a.steps, b.steps, [](const WalkStep& x, const WalkStep& y) {
+    return x.kind == y.kind && x.scores == y.scores && x.weights == y.weights &&
+           x.before == y.before && x.taken == y.taken && x.after == y.after && x.out == y.out;
+  });
+}
+
 }  // namespace lesson04

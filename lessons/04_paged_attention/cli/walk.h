@@ -18,6 +18,7 @@ struct Summary {
   float m = 0;             // largest score
   float l = 0;             // sum of exp(score - m)
   std::vector<float> acc;  // sum of exp(score - m) * v, [head_dim]
+  bool operator==(const Summary&) const = default;
 };
 
 struct WalkStep {
@@ -59,5 +60,8 @@ struct ModelWalk {
 /// device, or a layer or a head that the model does not have.
 ModelWalk walk_prompt(kv::Model& model, std::span<const int32_t> prompt, int block_size, int layer,
                       int head);
+
+/// Whether two walks saw the same numbers at every step, bit for bit.
+bool same_bits(const ModelWalk& a, const ModelWalk& b);
 
 }  // namespace lesson04

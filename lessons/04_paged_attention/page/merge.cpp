@@ -215,17 +215,7 @@ class MergePainter {
   float most_ = 1e-6f, most_l_ = 1e-6f, max_out_ = 1e-6f;
 };
 
-bool same(const Summary& a, const Summary& b) { return a.m == b.m && a.l == b.l && a.acc == b.acc; }
-
 }  // namespace
-
-bool same_bits(const ModelWalk& a, const ModelWalk& b) {
-  return std::ranges::equal(a.steps, b.steps, [](const WalkStep& x, const WalkStep& y) {
-    return x.kind == y.kind && x.scores == y.scores && x.weights == y.weights &&
-           same(x.before, y.before) && same(x.taken, y.taken) && same(x.after, y.after) &&
-           x.out == y.out;
-  });
-}
 
 void draw_merge(viz::Scene& scene, const std::vector<WalkStep>& steps, int position,
                 const Place& at, float unit) {

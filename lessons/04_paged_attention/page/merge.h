@@ -10,9 +10,6 @@
 
 namespace lesson04 {
 
-/// Whether two walks saw the same numbers at every step, bit for bit.
-bool same_bits(const ModelWalk& a, const ModelWalk& b);
-
 /// "A/acc 5" and so on, for A the name of what is in the row ("tile 3", "group 0", "result"); of
 /// the last row "now/acc 5".
 void draw_merge(viz::Scene& scene, const std::vector<WalkStep>& steps, int position,

@@ -168,21 +168,21 @@ const WalkStep& WalkPage::tile() const {
 
 std::string WalkPage::story() const {
   const WalkStep& s = step();
+  const auto joins = [&](const std::string& sum, const std::string& part) {
+    return s.before.acc.empty()
+               ? fmt::format("{} = {}: into nothing, so a copy", sum, part)
+               : fmt::format("{} + {}: both scaled to the larger m, then added", sum, part);
+  };
+  const std::string group = fmt::format("group {}", s.group);
   switch (s.kind) {
     case WalkStep::Kind::kTile:
       return fmt::format("tile {}, from scratch: tokens {} to {} in {} {}", s.tile, s.first_token,
                          s.first_token + s.num_tokens - 1,
                          s.block_ids.size() == 1 ? "block" : "blocks", fmt::join(s.block_ids, " "));
     case WalkStep::Kind::kMergeTile:
-      return s.before.acc.empty()
-                 ? fmt::format("group {} = tile {}: into nothing, so a copy", s.group, s.tile)
-                 : fmt::format("group {} + tile {}: both scaled to the larger m, then added",
-                               s.group, s.tile);
+      return joins(group, fmt::format("tile {}", s.tile));
     case WalkStep::Kind::kMergeGroup:
-      return s.before.acc.empty()
-                 ? fmt::format("result = group {}: into nothing, so a copy", s.group)
-                 : fmt::format("result + group {}: both scaled to the larger m, then added",
-                               s.group);
+      return joins("result", group);
     case WalkStep::Kind::kDivide:
       return "out = acc / l: the weights now add up to 1";
   }

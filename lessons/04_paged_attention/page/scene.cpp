@@ -21,15 +21,9 @@ using viz::Shape;
 using viz::Span;
 using Kind = WalkStep::Kind;
 
-namespace {
-
 constexpr int kHue = 0;  // there is one sequence
 constexpr int kKeysInRow = 16;
 constexpr float kName = 62;  // width of the column of names, times the unit
-
-Place row_of(const Place& at, float y, float h) { return {at.x, y, at.w, h}; }
-
-}  // namespace
 
 /// The picture from top to bottom: the table with tiles and groups; the pool, and the keys of the
 /// tile; m, l and acc; whether other blocks gave the same bits.
@@ -199,7 +193,7 @@ class WalkPage::Painter {
   void draw_keys(const Place& at) {
     const float head = 18 * unit_;
     scene_
-        .label("keys/name", row_of(at, at.y, head),
+        .label("keys/name", {at.x, at.y, at.w, head},
                fmt::format("tile {}: scores q \u00B7 k / \u221Ahead_dim, and bars exp(score - "
                            "m) for m = {:.3f}",
                            tile_.tile, static_cast<double>(tile_.after.m)),

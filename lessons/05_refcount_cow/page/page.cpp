@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
-#include <sstream>
 #include <utility>
 
 #include "sharing.h"
@@ -52,8 +50,7 @@ std::vector<viz::Verb> SharingPage::growing_verbs() {
            {name, viz::text("TEXT").field("text", "and then")},
            "NAME grows by the words of TEXT, each a token",
            [this](auto& w) {
-             std::istringstream in(w[1].text);
-             const std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
+             const std::vector<std::string> words = viz::words_of(w[1].text);
              return simulator_->append({w[0].text}, static_cast<int>(words.size()), words);
            },
            [this](auto& w) {

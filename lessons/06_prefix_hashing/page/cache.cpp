@@ -1,6 +1,7 @@
 #include "cache.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -19,42 +20,38 @@ std::string name_of(const std::optional<PrefixId>& prefix) {
 
 /// The blocks with this hash, in the order of their bucket's chain, as the index looks at them.
 std::vector<const CachedBlock*> blocks_with(const PrefixIndex& index, uint64_t hash) {
-  std::vector<std::pair<int, const CachedBlock*>> found;  // how many come after it
+  std::vector<const CachedBlock*> blocks;
   for (int32_t id = 0; id < index.num_ids(); ++id) {
     const CachedBlock* const block = index.block(id);
-    if (block == nullptr || block->hash != hash) continue;
-    int after = 0;
-    for (int32_t next = block->next; next != CachedBlock::kEnd; next = index.block(next)->next) {
-      ++after;
-    }
-    found.emplace_back(-after, block);
+    if (block != nullptr && block->hash == hash) blocks.push_back(block);
   }
-  std::ranges::sort(found);
-  std::vector<const CachedBlock*> blocks;
-  for (const auto& [order, block] : found) blocks.push_back(block);
+  std::ranges::sort(blocks, std::greater<>(), [&](const CachedBlock* block) {
+    int after = 0;
+    for (; block->next != CachedBlock::kEnd; block = index.block(block->next)) ++after;
+    return after;
+  });
   return blocks;
 }
 
 }  // namespace
 
 WordCache::WordCache(const CacheSettings& settings, const viz::Vocabulary& vocabulary)
-    : settings_(settings), vocabulary_(&vocabulary), written_(at(settings.num_blocks)) {
-  pool_ = std::make_unique<BlockPool>(
-      settings.num_blocks, settings.block_size,
-      settings.trust_hash ? PrefixIndex::Check::kHashOnly : PrefixIndex::Check::kExact);
-  manager_ = std::make_unique<KvCacheManager>(
-      *pool_, CacheManagerOptions{.hasher = narrow_hasher(settings.bits)});
-}
+    : settings_(settings),
+      vocabulary_(&vocabulary),
+      pool_(settings.num_blocks, settings.block_size,
+            settings.trust_hash ? PrefixIndex::Check::kHashOnly : PrefixIndex::Check::kExact),
+      manager_(pool_, {.hasher = narrow_hasher(settings.bits)}),
+      written_(at(settings.num_blocks)) {}
 
 std::string WordCache::ask(const std::string& name, std::vector<int32_t> tokens) {
   Lookup lookup;
   const Request& request = requests_.ask(
-      *manager_, name, std::move(tokens), {}, [&](const auto& wanted, const auto& computed) {
+      manager_, name, std::move(tokens), {}, [&](const auto& wanted, const auto& computed) {
         lookup = walk(wanted, computed);  // before the candidates may be overwritten
       });
   lookup_ = std::move(lookup);
   num_refused_ += lookup_.num_refused;
-  const auto ids = manager_->table(request.id).block_ids();
+  const auto ids = manager_.table(request.id).block_ids();
   const auto found = ids.first(lookup_.num_found);
   for (size_t i = found.size(); i < ids.size(); ++i) {
     const size_t end = std::min(request.tokens.size(), (i + 1) * at(settings_.block_size));
@@ -74,7 +71,7 @@ std::string WordCache::ask(const std::string& name, std::vector<int32_t> tokens)
 WordCache::Lookup WordCache::walk(std::span<const int32_t> tokens,
                                   const ComputedBlocks& computed) const {
   Lookup lookup{.num_found = computed.block_ids.size(), .num_refused = computed.num_refused};
-  const PrefixIndex& index = pool_->index();
+  const PrefixIndex& index = pool_.index();
   const auto size = at(settings_.block_size);
   const auto hashes = hash_chain(tokens, settings_.block_size, narrow_hasher(settings_.bits));
   const size_t num_links = std::min(hashes.size(), (tokens.size() - 1) / size);
@@ -106,7 +103,7 @@ WordCache::Lookup WordCache::walk(std::span<const int32_t> tokens,
 }
 
 bool WordCache::is_wrong(const Request& request, int index) const {
-  const int32_t id = manager_->table(request.id).block_ids()[at(index)];
+  const int32_t id = manager_.table(request.id).block_ids()[at(index)];
   const size_t end = std::min(request.tokens.size(), at(index + 1) * at(settings_.block_size));
   const std::vector<int32_t>& held = written_[at(id)];
   return held.size() != end || !std::equal(held.begin(), held.end(), request.tokens.begin());
@@ -114,18 +111,18 @@ bool WordCache::is_wrong(const Request& request, int index) const {
 
 int WordCache::num_wrong(const Request& request) const {
   int wrong = 0;
-  for (int i = 0; i < manager_->table(request.id).num_blocks(); ++i) wrong += is_wrong(request, i);
+  for (int i = 0; i < manager_.table(request.id).num_blocks(); ++i) wrong += is_wrong(request, i);
   return wrong;
 }
 
 int WordCache::num_wrong() const {
   int wrong = 0;
-  for (const Request& request : requests()) wrong += num_wrong(request);
+  for (const Request& request : requests_.all()) wrong += num_wrong(request);
   return wrong;
 }
 
 void WordCache::check() const {
-  manager_->check();
+  manager_.check();
   if (lookup_.num_others != lookup_.num_refused) {
     throw std::logic_error("the walk meets other candidates than the lookup");
   }

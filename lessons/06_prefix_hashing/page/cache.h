@@ -4,7 +4,6 @@
 // content of their blocks.
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -49,12 +48,12 @@ class WordCache {
   // Each says in plain words what it did. Throws UserError, and changes nothing, if it cannot.
   std::string ask(const std::string& name, std::vector<int32_t> tokens);
   std::string free(const std::string& name) {
-    requests_.free(*manager_, name);
+    requests_.free(manager_, name);
     return fmt::format("free {}: its full blocks can still be found", name);
   }
 
-  const KvCacheManager& manager() const { return *manager_; }
-  const viz::NamedList<Request>& requests() const { return requests_.all(); }
+  const KvCacheManager& manager() const { return manager_; }
+  const Requests& asked() const { return requests_; }
   int64_t num_refused() const { return num_refused_; }  // candidates with another content
   /// The last comparison of the last ask(); no value if every candidate was the wanted block.
   const std::optional<Comparison>& comparison() const { return lookup_.comparison; }
@@ -77,8 +76,8 @@ class WordCache {
 
   CacheSettings settings_;
   const viz::Vocabulary* vocabulary_;
-  std::unique_ptr<BlockPool> pool_;
-  std::unique_ptr<KvCacheManager> manager_;  // borrows the pool
+  BlockPool pool_;
+  KvCacheManager manager_;  // borrows the pool
   Requests requests_{8};
   std::vector<std::vector<int32_t>> written_;  // [num_blocks] token 0 up to the end of the block
   Lookup lookup_;                              // the last one

@@ -36,10 +36,7 @@ PrefixPage::PrefixPage(const viz::PageContext& context)
                                   "you are a helpful guide who replies briefly what is a page")},
         "request NAME: look its beginning up, compute the rest, cache what has become full",
         [this](auto& w) { return ask(w[0].text, vocabulary_.tokens(w[1].text)); },
-        [this](auto& w) {
-          if (viz::words_in(w[1].text) == 0) return std::string("there are no words");
-          return cache_->requests().why_not_add(w[0].text);
-        }},
+        [this](auto& w) { return cache_->asked().why_not_ask(w[0].text, w[1].text); }},
        {"free",
         {viz::word("NAME")},
         "request NAME ends; its full blocks can be found until they are overwritten",
@@ -85,14 +82,14 @@ std::string PrefixPage::why_not_forge(const std::string& first, const std::strin
   if (settings_.block_size != 16) return "the pair was made for blocks of 16";
   const int num_free = cache_->manager().pool().num_free();
   if (num_free < 6) return fmt::format("it needs 6 free blocks, {} are free", num_free);
-  return cache_->requests().why_not_add(std::vector{first, second});
+  return cache_->asked().all().why_not_add(std::vector{first, second});
 }
 
 std::string PrefixPage::ask(const std::string& name, std::vector<int32_t> tokens) {
   const int64_t refused = cache_->num_refused(), wrong = cache_->num_wrong();
   std::string story = cache_->ask(name, std::move(tokens));
   asked_ = name;
-  const int found = cache_->requests().at(name).num_cached_tokens / manager().block_size();
+  const int found = cache_->asked().all().at(name).num_cached_tokens / manager().block_size();
   reason_ = found > 0 ? fmt::format("{} finds {}, and computes the rest.", name,
                                     kv::count_of(found, "block"))
                       : name + " finds nothing: all of it is computed.";
@@ -133,12 +130,6 @@ std::string PrefixPage::live_story() {
     asked_ = request.name;
   }
   return reason_;
-}
-
-std::vector<WordCache::Request> PrefixPage::requests() const {
-  if (!live_.running()) return {cache_->requests().begin(), cache_->requests().end()};
-  if (live_.finished()) return {};
-  return WordCache::Requests::running(live_, live_.engine<PrefixEngine>().num_cached_tokens()[0]);
 }
 
 Shown PrefixPage::look() {
@@ -234,7 +225,6 @@ void PrefixPage::changed() {
 void PrefixPage::refused(const viz::Command& command, const std::string& why) {
   PoolPage::refused(command, why);
   now_.asked = false;
-  now_.num_looked_up = 0;
 }
 
 std::vector<viz::Counter> PrefixPage::counters() const {
@@ -262,19 +252,16 @@ std::vector<viz::Counter> PrefixPage::counters() const {
       {"live", live_.running()},
       {"generated", std::ssize(live_.generated())},
   };
-  for (const WordCache::Request& request : requests()) {
-    all.push_back({request.name + ".tokens", std::ssize(request.tokens)});
-    all.push_back({request.name + ".cached", request.num_cached_tokens});
-  }
+  WordCache::Requests::add_counters(all, requests());
   return all;
 }
 
 void PrefixPage::draw(viz::Ui& ui) {
   if (live_.running()) return viz::Live::draw_steps(ui, *this);
-  const std::vector<std::string> names = cache_->requests().free_names(2);
+  const std::vector<std::string> names = cache_->asked().all().free_names(2);
   form(ui, {"ask", "Ask", "ask " + names[0]});
-  if (!cache_->requests().empty()) {
-    const std::string name = chosen(cache_->requests());
+  if (!cache_->asked().all().empty()) {
+    const std::string name = chosen(cache_->asked().all());
     buttons(ui, {{name + "/free", "Free " + name, "free " + name}});
   }
   form(ui, {"set bits", "Weaken the hash", "bits"});

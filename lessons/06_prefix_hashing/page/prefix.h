@@ -71,7 +71,9 @@ class PrefixPage : public viz::PoolPage<Shown, CacheSettings> {
   const KvCacheManager& manager() const {
     return live_.running() ? *live_.engine<PrefixEngine>().manager() : cache_->manager();
   }
-  std::vector<WordCache::Request> requests() const;
+  std::vector<WordCache::Request> requests() const {
+    return cache_->asked().now<PrefixEngine>(live_);
+  }
   void add_nodes(Shown& shown) const;
   void add_links(Shown& shown, const WordCache::Request& request) const;
 

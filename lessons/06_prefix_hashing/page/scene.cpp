@@ -88,7 +88,7 @@ struct Story {
 
 Story story_of(const Shown& shown) {
   Story story;
-  story.tells = shown.num_looked_up > 0 || shown.asked;
+  story.tells = shown.asked;
   if (!story.tells) return story;
   float at = kLinkComes * static_cast<float>(shown.links.size()) + 0.4f;
   for (size_t i = 0; i < shown.num_looked_up; ++i) {
@@ -136,10 +136,10 @@ class Picture {
     for (size_t i = 0; i < story_.looks.size(); ++i) draw_look(i);
     const viz::Room& room = scene_.room();
     const size_t first = scene_.shapes().size();
-    viz::note(scene_, "reason", {0, layout_.reason, room.w, kReason - 6}, shown_.reason);
-    for (viz::Shape& shape : scene_.since(first)) {
-      scene_.leaves(shape.id, shape.at, {0, 0.05f});  // what was said before
-      shape.during({0.9f, 1});
+    viz::note(scene_, "reason", {0, layout_.reason, room.w, kReason - 6}, shown_.reason, "",
+              Ink::kMark, {0.9f, 1});
+    for (const viz::Shape& shape : scene_.since(first)) {  // what was said before
+      scene_.leaves(shape.id, shape.at, {0, 0.05f});
     }
     viz::legend(scene_, {0, room.h - kLegend + 2, room.w, kLegend - 2},
                 {{viz::State::kInUse, "held by requests"},
@@ -194,9 +194,8 @@ class Picture {
     for (viz::Shape& shape : scene_.since(first)) shape.during(comes);
     const Span known = story_.block(link.id);
     if (link.wrong || link.found) {
-      scene_.box(id + "/taken", at, {}, paint(link.wrong ? Ink::kError : Ink::kText))
-          .edged(paint(link.wrong ? Ink::kError : Ink::kText), 2.5f)
-          .during(known);
+      const Ink ink = link.wrong ? Ink::kError : Ink::kText;
+      scene_.box(id + "/taken", at, {}).edged(paint(ink), 2.5f).during(known);
     }
     if (!is_legible()) return;
     const std::string text = link.wrong   ? fmt::format("\u2717 block {}: other words", link.id)
@@ -243,9 +242,7 @@ class Picture {
                   child.is_new ? story_.block(child.id) : when);
     }
     if (is_found(node)) {
-      scene_.box(id + "/found", at, {}, paint(Ink::kText))
-          .edged(paint(Ink::kText), 2.5f)
-          .during(known);
+      scene_.box(id + "/found", at, {}).edged(paint(Ink::kText), 2.5f).during(known);
     }
     if (is_legible()) viz::card_holders(scene_, at, node.id, shown_.tables, known);
   }

@@ -50,7 +50,7 @@ class EvictionPage : public viz::PoolPage<Shown, PageSettings> {
   const BlockPool& pool() const {
     return live_.running() ? *live_.engine<CachingEngine>().pool() : *pool_;
   }
-  std::vector<Requests::Request> requests() const;
+  std::vector<Requests::Request> requests() const { return asked_.now<CachingEngine>(live_); }
 
   std::unique_ptr<BlockPool> pool_;
   std::unique_ptr<KvCacheManager> manager_;  // borrows the pool

@@ -50,10 +50,7 @@ EvictionPage::EvictionPage(const viz::PageContext& context)
         "request NAME: look its beginning up, compute the rest, cache what has become full; "
         "requests with one salt meet only their own kind",
         [this](auto& w) { return ask(w[0].text, w[1].text, w[2].text); },
-        [this](auto& w) {
-          if (viz::words_in(w[1].text) == 0) return std::string("there are no words");
-          return asked_.all().why_not_add(w[0].text);
-        }},
+        [this](auto& w) { return asked_.why_not_ask(w[0].text, w[1].text); }},
        {"free",
         {name},
         "NAME ends; what its full blocks hold stays until the room is needed",
@@ -170,12 +167,6 @@ std::string EvictionPage::live_story() {
   return fmt::format("{} {} revived, {} evicted", drawn, revived, evicted);
 }
 
-std::vector<Requests::Request> EvictionPage::requests() const {
-  if (!live_.running()) return {asked_.all().begin(), asked_.all().end()};
-  if (live_.finished()) return {};
-  return Requests::running(live_, live_.engine<CachingEngine>().num_cached_tokens()[0]);
-}
-
 Shown EvictionPage::look() {
   told_ = pool().metrics();
   Shown shown{.pool = pool_view(pool()), .queue = {}, .tables = {}, .num_found = {}};
@@ -235,10 +226,7 @@ std::vector<viz::Counter> EvictionPage::counters() const {
       {"live", live_.running()},
       {"generated", std::ssize(live_.generated())},
   };
-  for (const Requests::Request& request : requests()) {
-    all.push_back({request.name + ".tokens", std::ssize(request.tokens)});
-    all.push_back({request.name + ".cached", request.num_cached_tokens});
-  }
+  Requests::add_counters(all, requests());
   return all;
 }
 

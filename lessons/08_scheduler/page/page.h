@@ -90,7 +90,6 @@ class SchedulerPage : public viz::PoolPage<Shown, PageSettings, LiveServing> {
   std::unique_ptr<BlockPool> pool_;
   std::unique_ptr<KvCacheManager> manager_;  // borrows the pool
   std::unique_ptr<Scheduler> scheduler_;     // borrows the manager
-  Shown shown_;                              // the current state, while a command changes it
   int32_t next_token_ = 1000;
 };
 

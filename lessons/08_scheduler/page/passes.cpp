@@ -37,9 +37,7 @@ std::string SchedulerPage::live(const std::string& prompt, int max_tokens) {
 std::string SchedulerPage::passes(int count) {
   const auto has_work = [&] { return live_.running() ? !live_.finished() : !scheduler_->idle(); };
   for (int i = 0; i < count && has_work(); ++i) run_pass();
-  return fmt::format("pass {}: {} of {}", shown_.num_passes,
-                     kv::count_of(viz::num_rows(shown_.last), "token"),
-                     kv::count_of(std::ssize(shown_.last.chunks), "request"));
+  return viz::told_of(shown_.num_passes, shown_.last);
 }
 
 /// One pass: of the engine, or of the page's scheduler without a model.

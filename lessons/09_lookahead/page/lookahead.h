@@ -124,7 +124,6 @@ class LookaheadPage : public viz::PoolPage<Shown, PageSettings, LiveLookahead> {
   void catch_up();
   void refresh();
   Shown look() override;
-  std::string tell(std::string reason, std::string points_at);
   std::string tell_guess(const Part& part);
   std::string tell_pass(const Part& part, const Shown& was);
   std::string slot_id(const Asked& asked, int position) const;
@@ -142,7 +141,6 @@ class LookaheadPage : public viz::PoolPage<Shown, PageSettings, LiveLookahead> {
 
   std::unique_ptr<Serving> serving_;
   std::unique_ptr<Serving> without_;  // the same requests, and no guesses
-  Shown shown_;                       // the current state, while a command changes it
   int64_t num_accepted_ = 0;          // as the pictures show it
 };
 

@@ -9,11 +9,8 @@
 #include "viz/ui.h"
 
 namespace lesson09 {
-namespace {
 
 constexpr int kMostWords = 48;  // of a prompt, and of an answer
-
-}  // namespace
 
 LookaheadPage::LookaheadPage(const viz::PageContext& context)
     : PoolPage({.lesson = "09",

@@ -94,7 +94,7 @@ std::string LookaheadPage::live_step() {
 std::string LookaheadPage::compose(const SchedulerOutput& output) {
   std::vector<Part> parts;
   for (const Chunk& chunk : output.chunks) parts.push_back(part_of(chunk));
-  if (parts.empty()) return tell("the pass is empty: all that ran has to wait", "");
+  if (parts.empty()) return tell("the pass is empty: all that ran has to wait");
   shown_.passes.push_back(parts);
   shown_.composed = true;
   refresh();
@@ -141,8 +141,7 @@ void LookaheadPage::judge(Part& part) {
   const int before = asked.num_known();
   if (live_.running()) {
     viz::follow_answer(asked, live_);
-    asked.text = live_.requests()[0].prompt;
-    asked.text.insert(asked.text.end(), live_.answers()[0].begin(), live_.answers()[0].end());
+    asked.text = live_.tokens(0);
   } else {
     asked.generated = serving_->num_drawn[part.id];
   }
@@ -184,14 +183,8 @@ void LookaheadPage::refresh() {
 Shown LookaheadPage::look() {
   refresh();
   Shown now = shown_;
-  tell("", "");
+  tell("");
   return now;
-}
-
-std::string LookaheadPage::tell(std::string reason, std::string points_at) {
-  shown_.reason = std::move(reason);
-  shown_.points_at = std::move(points_at);
-  return shown_.reason;
 }
 
 std::string LookaheadPage::slot_id(const Asked& asked, int position) const {

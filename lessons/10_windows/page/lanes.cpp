@@ -9,7 +9,6 @@
 #include "windows.h"
 
 namespace lesson10 {
-namespace {
 
 using viz::Align;
 using viz::Ink;
@@ -26,8 +25,6 @@ constexpr float kMostRow = 56, kMostRibbon = 20, kLaneGap = 4, kApart = 10;
 constexpr float kNarrow = 36;     // width of an entry
 constexpr float kFrameName = 12;  // letters of the name below the frame
 constexpr float kTokens = 0.6f;   // height of the tokens, of that of a table
-
-}  // namespace
 
 /// Requests, each with its tokens, a table for each group, and the window. All lanes have one
 /// scale, so that they can be compared.

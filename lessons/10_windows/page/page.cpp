@@ -10,7 +10,6 @@
 #include "windows.h"
 
 namespace lesson10 {
-namespace {
 
 constexpr int kMostEntries = 64;  // of a table
 constexpr char kPrompt[] = "we sat by the sea and the sun was low";
@@ -20,8 +19,6 @@ constexpr const char* kStory[] = {"and", "so",  "it",  "was", "one", "day", "we"
                                   "the", "sea", "at",  "our", "own", "but", "as",  "the",
                                   "sun", "set", "in",  "the", "fog", "no",  "man", "saw",
                                   "how", "far", "off", "it",  "lay", "to",  "us",  "all"};
-
-}  // namespace
 
 WindowsPage::WindowsPage(const viz::PageContext& context)
     : PoolPage({.lesson = "10",
@@ -129,8 +126,7 @@ std::string WindowsPage::add(const std::string& name, std::vector<int32_t> token
   asked.num_found = computed.num_tokens;
   Lookup lookup = look_up(asked, computed);
   if (!manager_->allocate_slots(asked.id, asked.num_tokens() - computed.num_tokens, computed)) {
-    kv::user_error("new {}: too few blocks are free ({}); nothing has changed", name,
-                   pool_->num_free());
+    viz::too_few_blocks("new " + name, pool_->num_free());
   }
   ++next_id_;
   manager_->cache_blocks(asked.id, asked.tokens, asked.hashes, asked.num_tokens());
@@ -150,8 +146,7 @@ std::string WindowsPage::append(const std::string& name, int num_tokens) {
     grown.push_back(vocabulary_.tokens(kStory[grown.size() % std::size(kStory)])[0]);
   }
   if (!manager_->allocate_slots(asked.id, num_tokens)) {
-    kv::user_error("append {}: too few blocks are free ({}); nothing has changed", name,
-                   pool_->num_free());
+    viz::too_few_blocks("append " + name, pool_->num_free());
   }
   asked.tokens = std::move(grown);
   manager_->cache_blocks(asked.id, asked.tokens, asked.hashes, asked.num_tokens());
@@ -165,7 +160,6 @@ std::string WindowsPage::tell_fallen(const Asked& asked,
                                      const std::vector<std::vector<int32_t>>& was) {
   const std::string& name = asked.name;
   std::vector<int32_t> fallen, again;
-  bool all_free = true;
   for (size_t g = 0; g < asked.tables.size(); ++g) {
     for (size_t i = 0; i < asked.tables[g].size(); ++i) {
       const int32_t old = i < was[g].size() ? was[g][i] : BlockPool::kNullBlock;
@@ -177,9 +171,8 @@ std::string WindowsPage::tell_fallen(const Asked& asked,
         again.push_back(now);
     }
   }
-  for (const int32_t id : fallen) {
-    all_free = all_free && shown_.blocks.at(static_cast<size_t>(id)).hues.empty();
-  }
+  const bool all_free = std::ranges::all_of(
+      fallen, [&](int32_t id) { return shown_.blocks.at(static_cast<size_t>(id)).hues.empty(); });
   const auto named = [](std::vector<int32_t> ids) {
     std::ranges::sort(ids);
     return ids.size() > 3    ? kv::count_of(std::ssize(ids), "block")
@@ -212,13 +205,6 @@ std::string WindowsPage::free(const std::string& name) {
   return tell(fmt::format("{} ends: its full blocks can be found until they are taken", name));
 }
 
-/// Notes the reason to show.
-std::string WindowsPage::tell(std::string reason, std::string points_at) {
-  shown_.reason = std::move(reason);
-  shown_.points_at = std::move(points_at);
-  return shown_.reason;
-}
-
 /// With one sliding group each second layer forgets, with more two of three do. The model's own
 /// number of layers says how many groups that makes.
 std::string WindowsPage::live(const std::string& prompt, int max_tokens) {
@@ -249,8 +235,6 @@ std::string WindowsPage::step(int count) {
   for (int i = 0; i < count && live_.step(); ++i) follow_engine();
   return shown_.reason;
 }
-
-void WindowsPage::check_invariants() const { manager().check(); }
 
 std::vector<viz::Counter> WindowsPage::counters() const {
   const BlockPool& pool = this->pool();

@@ -9,7 +9,6 @@
 #include "windows.h"
 
 namespace lesson10 {
-namespace {
 
 using viz::Ink;
 using viz::kHeading;
@@ -17,8 +16,6 @@ using viz::Place;
 using viz::State;
 
 constexpr float kResult = 84;  // width of a row's result
-
-}  // namespace
 
 /// The group that holds the block or wrote it, and whether it is free, or taken again; without that
 /// where the room is narrow.

@@ -45,23 +45,19 @@ Lookup WindowsPage::look_up(const Asked& asked, const ComputedBlocks& computed) 
       manager_->full().get_computed_blocks(asked.tokens, hashes).block_ids;
   const auto num_blocks = static_cast<size_t>(found.num_blocks);
   for (int group = 0; group < manager().num_groups(); ++group) {
-    std::vector<bool>& has = found.has.emplace_back(num_blocks, false);
     const auto own = computed.block_ids.begin() + group * found.num_hit;
     found.used.emplace_back(own, own + found.num_hit);
-    if (group == 0) {
-      for (size_t i = 0; i < full.size(); ++i) has[i] = true;
-      found.alone.push_back(static_cast<int>(full.size()));
-      continue;
-    }
-    int64_t refused = 0;
-    const SlidingWindowManager alone(*pool_, group, settings_.window);
-    found.alone.push_back(static_cast<int>(alone.find_longest_cache_hit(full, refused).size()));
+    const auto num_found = [&](size_t of_first, int window) {
+      if (group == 0) return of_first;
+      int64_t refused = 0;
+      return SlidingWindowManager(*pool_, group, window)
+          .find_longest_cache_hit(std::span(full).first(of_first), refused)
+          .size();
+    };
+    found.alone.push_back(static_cast<int>(num_found(full.size(), settings_.window)));
+    std::vector<bool>& has = found.has.emplace_back(num_blocks, false);
     // A window of two needs one block: the last one.
-    const SlidingWindowManager one_block(*pool_, group, 2);
-    for (size_t i = 0; i < full.size(); ++i) {
-      has[i] =
-          one_block.find_longest_cache_hit(std::span(full).first(i + 1), refused).size() == i + 1;
-    }
+    for (size_t i = 0; i < full.size(); ++i) has[i] = num_found(i + 1, 2) == i + 1;
   }
   return found;
 }

@@ -32,12 +32,6 @@ struct Asked : viz::SequenceView {
   BlockHashes hashes = {};
   std::vector<std::vector<int32_t>> tables = {};  // [groups][entries], as look() found them
   int num_tokens() const { return static_cast<int>(tokens.size()); }
-  /// Entries of all tables that are null blocks.
-  int64_t num_null() const {
-    int64_t count = 0;
-    for (const auto& table : tables) count += std::ranges::count(table, BlockPool::kNullBlock);
-    return count;
-  }
 };
 
 /// The cached blocks of each group when a prompt came.
@@ -73,7 +67,7 @@ class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
   explicit WindowsPage(const viz::PageContext& context);
 
   std::vector<viz::Counter> counters() const override;
-  void check_invariants() const override;
+  void check_invariants() const override { manager().check(); }
   viz::Scene scene(const viz::Room& room) override;
   void draw(viz::Ui& ui) override;
 
@@ -87,7 +81,6 @@ class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
   std::string append(const std::string& name, int num_tokens);
   std::string tell_fallen(const Asked& asked, const std::vector<std::vector<int32_t>>& was);
   std::string free(const std::string& name);
-  std::string tell(std::string reason, std::string points_at = {});
   std::vector<int32_t> begun(const std::string& other, int num_tokens, const std::string& words);
 
   std::string live(const std::string& prompt, int max_tokens);
@@ -121,7 +114,6 @@ class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
   std::map<std::string, std::vector<int32_t>> said_;  // by all requests that there were
   int64_t next_id_ = 0;
   int peak_ = 0;  // blocks held at once
-  Shown shown_;   // the current state, while a command changes it
 };
 
 // Parts of a command's motion: fallen blocks go back, found blocks come, then new ones, and the

@@ -46,17 +46,16 @@ class PageMemory {
  public:
   PageMemory(int device_blocks, int host_blocks);
 
-  SteppedTransfers& copies() { return copies_; }
-  const SteppedTransfers& copies() const { return copies_; }
   /// A pass computes these tokens of a request, from position `begin` to `end` - 1.
   void write(std::span<const int32_t> table, std::span<const int32_t> tokens, int begin, int end);
   /// Throws std::logic_error for a block that can be found and does not hold its tokens.
   void check(const HostTierManager& manager) const;
 
+  SteppedTransfers copies;
+
  private:
   using Blocks = std::vector<std::vector<int32_t>>;  // [num_blocks + 1][kBlockSize]
   Blocks device_, host_;
-  SteppedTransfers copies_;
 };
 
 }  // namespace lesson11

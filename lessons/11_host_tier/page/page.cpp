@@ -6,8 +6,6 @@
 
 namespace lesson11 {
 
-constexpr int kOwnTokens = 10'000;  // that a conversation may have
-
 HostTierPage::HostTierPage(const viz::PageContext& context)
     : PoolPage({.lesson = "11",
                 .title = "Evicted is not lost",
@@ -43,33 +41,25 @@ std::vector<viz::Verb> HostTierPage::requests() {
 
 /// Commands that change a setting. All but the first two begin anew.
 std::vector<viz::Verb> HostTierPage::settings() {
-  const auto copy = [this](auto& w) {
-    settings_.copies = w[0].number;
-    return fmt::format("{} a pass", kv::count_of(w[0].number, "block"));
-  };
-  const auto holds = [this](auto& w) { return w[0].number == settings_.copies; };
-  return {viz::Verb{"copies",
-                    {viz::number("BLOCKS", 1, 64)},
-                    "from now on BLOCKS are copied beside a pass",
-                    copy}
-              .holding_if(holds),
-          {"rates",
-           {viz::number("TOKEN", 0, 100'000), viz::number("BLOCK", 0, 100'000)},
-           "microseconds from now on: to compute a token, and to load a block",
-           [this](auto& w) {
-             settings_.token = w[0].number;
-             settings_.block = w[1].number;
-             return fmt::format("{} us a token, {} us a block", w[0].number, w[1].number);
-           }},
-          anew("pool", {viz::number("DEVICE", 2, 32), viz::number("HOST", 1, 64)},
-               "start anew with blocks on the device and in the host's memory",
-               &PageSettings::device, &PageSettings::host),
-          anew("policy", {viz::choice("quicker|always|never")},
-               "start anew, and load what is quicker to load than to compute, or all, or none",
-               &PageSettings::policy),
-          anew("ahead", {viz::number("BLOCKS", 0, 64)},
-               "start anew: the BLOCKS that are overwritten next have copies in the host",
-               &PageSettings::ahead)};
+  return {
+      setting(
+          "copies", {viz::number("BLOCKS", 1, 64)}, "from now on BLOCKS are copied beside a pass",
+          [](auto& w) { return kv::count_of(w[0].number, "block") + " a pass"; },
+          &PageSettings::copies),
+      setting(
+          "rates", {viz::number("TOKEN", 0, 100'000), viz::number("BLOCK", 0, 100'000)},
+          "microseconds from now on: to compute a token, and to load a block",
+          [](auto& w) { return fmt::format("{} us a token, {} us a block", w[0].text, w[1].text); },
+          &PageSettings::token, &PageSettings::block),
+      anew("pool", {viz::number("DEVICE", 2, 32), viz::number("HOST", 1, 64)},
+           "start anew with blocks on the device and in the host's memory", &PageSettings::device,
+           &PageSettings::host),
+      anew("policy", {viz::choice("quicker|always|never")},
+           "start anew, and load what is quicker to load than to compute, or all, or none",
+           &PageSettings::policy),
+      anew("ahead", {viz::number("BLOCKS", 0, 64)},
+           "start anew: the BLOCKS that are overwritten next have copies in the host",
+           &PageSettings::ahead)};
 }
 
 std::string HostTierPage::begin() {
@@ -78,7 +68,7 @@ std::string HostTierPage::begin() {
   memory_ = std::make_unique<PageMemory>(settings_.device, settings_.host);
   pool_ = std::make_unique<BlockPool>(settings_.device, kBlockSize);
   host_pool_ = std::make_unique<BlockPool>(settings_.host, kBlockSize);
-  manager_ = std::make_unique<HostTierManager>(*pool_, *host_pool_, memory_->copies());
+  manager_ = std::make_unique<HostTierManager>(*pool_, *host_pool_, memory_->copies);
   scheduler_ = std::make_unique<Scheduler>(*manager_, settings_.scheduler());
   last_ = {};
   names_.clear();
@@ -103,25 +93,17 @@ std::string HostTierPage::why_not_submit(const std::string& name, int num_prompt
 std::string HostTierPage::submit(const std::string& name, int num_prompt, int max_tokens) {
   if (shown_.asked.find(name) == nullptr) shown_.asked.add(name, {});
   Asked& asked = shown_.asked.at(name);
-  asked.id = next_id_++;
-  asked.num_prompt = num_prompt;
-  asked.max_tokens = max_tokens;
-  asked.generated = asked.num_computed = asked.num_cached = 0;
+  asked.begin(next_id_++, num_prompt, max_tokens);
   asked.doing = viz::State::kFree;
-  while (std::ssize(asked.text) < num_prompt + max_tokens) {
-    asked.text.push_back(asked.hue * kOwnTokens + static_cast<int32_t>(asked.text.size()) + 1);
-  }
-  const auto prompt = std::span(asked.text).first(static_cast<size_t>(num_prompt));
-  scheduler_->submit(asked.id, prompt, max_tokens);
-  asked.found = found_now(prompt);
+  scheduler_->submit(asked.id, asked.prompt(), max_tokens);
+  asked.found = found_now(asked.prompt());
   refresh();
   const auto num_found = std::ssize(asked.found), on_device = std::ranges::count(asked.found, 0);
-  tell(num_found == 0
-           ? name + " finds nothing: all of its prompt is computed"
-           : fmt::format("{} finds {}: {} on the device, {} in the host's memory", name,
-                         kv::count_of(num_found, "block"), on_device, num_found - on_device),
-       name);
-  return shown_.reason;
+  return tell(num_found == 0
+                  ? name + " finds nothing: all of its prompt is computed"
+                  : fmt::format("{} finds {}: {} on the device, {} in the host's memory", name,
+                                kv::count_of(num_found, "block"), on_device, num_found - on_device),
+              "request " + name);
 }
 
 void HostTierPage::check_invariants() const {

@@ -11,20 +11,17 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "live.h"
 #include "viz/drawing/shelves.h"
+#include "viz/known_texts.h"
 #include "viz/pool_page.h"
-#include "viz/served_requests.h"
 
 namespace lesson11 {
 
-/// A conversation: a text that grows. The prompt of each of its requests is a beginning of the
-/// text.
-struct Asked : viz::ServedRequest {
-  std::vector<int32_t> text = {};        // also what is still to be generated, if that is known
+/// A conversation.
+struct Asked : viz::TextRequest {
   BlockHashes hashes = {};               // of the text
   std::vector<int> found = {};           // [blocks found when it came] shelf: 0 is the device
   std::optional<viz::State> doing = {};  // in the last pass; kCached: it waits for its blocks
@@ -35,13 +32,12 @@ struct Shown {
   viz::NamedList<Asked> asked{"conversation", 6};
   viz::ShelfBlocks shelves[2] = {};  // the device's, the host's
   std::vector<viz::Copying> copies = {};
-  int64_t offloaded = 0;             // blocks, on their way or there
-  int num_passes = 0, num_rows = 0;  // rows: of the last pass
-  int64_t computed = 0;              // rows of all passes
-  int64_t loaded = 0;                // tokens that the host had, not computed again
-  int64_t lost = 0;                  // blocks of which no pool has a copy any more
+  int64_t offloaded = 0;  // blocks, on their way or there
+  int num_passes = 0;
+  int64_t computed = 0;  // rows of all passes
+  int64_t loaded = 0;    // tokens that the host had, not computed again
+  int64_t lost = 0;      // blocks of which no pool has a copy any more
   std::string reason = {}, points_at = {};
-  bool has_passed = false;  // by the last command
 
   int64_t num_to_offload() const { return std::ranges::count(copies, true, &viz::Copying::down); }
 };
@@ -87,7 +83,6 @@ class HostTierPage : public viz::PoolPage<Shown, PageSettings, LiveTier> {
   void refresh(Asked& asked);
   void note_loads();
   void note_copies();
-  void tell(std::string reason, const std::string& about = {});
   void tell_pass(const Shown& was);
   bool tell_waiting(const Shown& was);
   bool tell_blocks(const Shown& was);
@@ -95,14 +90,13 @@ class HostTierPage : public viz::PoolPage<Shown, PageSettings, LiveTier> {
 
   std::unique_ptr<PageMemory> memory_;
   std::unique_ptr<BlockPool> pool_, host_pool_;
-  std::unique_ptr<HostTierManager> manager_;               // borrows the pools and the memory
-  std::unique_ptr<Scheduler> scheduler_;                   // borrows the manager
-  lesson08::SchedulerOutput last_;                         // the last pass
-  std::map<uint64_t, std::pair<int, std::string>> names_;  // of blocks by hash: hue and name
-  std::map<int32_t, std::pair<int, std::string>> loads_;   // the same, by the device's block
+  std::unique_ptr<HostTierManager> manager_;   // borrows the pools and the memory
+  std::unique_ptr<Scheduler> scheduler_;       // borrows the manager
+  lesson08::SchedulerOutput last_;             // the last pass
+  std::map<uint64_t, viz::BlockLabel> names_;  // of blocks by hash
+  std::map<int32_t, viz::BlockLabel> loads_;   // the same, by the device's block
   int64_t next_id_ = 0;
   bool waited_ = false;  // whether the last pass waited for a copy
-  Shown shown_;          // the current state, while a command changes it
 };
 
 }  // namespace lesson11

@@ -45,11 +45,9 @@ std::string HostTierPage::passes(int count) {
     tell_pass(was);
   }
   if (live_.finished()) {
-    tell("the run has ended: what it leaves can be found, on the device or in the host");
-    return shown_.reason;
+    return tell("the run has ended: what it leaves can be found, on the device or in the host");
   }
-  return fmt::format("pass {}: {} of {}", shown_.num_passes, kv::count_of(shown_.num_rows, "token"),
-                     kv::count_of(std::ssize(last_.chunks), "request"));
+  return viz::told_of(shown_.num_passes, last_);
 }
 
 /// Runs a pass without a model: the page knows every text.
@@ -60,19 +58,17 @@ void HostTierPage::run_pass() {
   }
   last_ = scheduler_->schedule();
   const Job first = manager_->take_write_job();
-  waited_ = first > memory_->copies().completed();
-  memory_->copies().wait(first);
+  waited_ = first > memory_->copies.completed();
+  memory_->copies.wait(first);
   note_pass();
   for (const lesson08::Chunk& chunk : last_.chunks) {
     const lesson08::ScheduledRequest& request = scheduler_->request(chunk.id);
     memory_->write(manager_->table(chunk.id).block_ids(), request.tokens, request.num_computed,
                    request.num_computed + chunk.num_tokens);
   }
-  memory_->copies().step(settings_.copies);
+  memory_->copies.step(settings_.copies);
   scheduler_->update(last_.chunks);
-  viz::answer(shown_.asked, *scheduler_, [](const Asked& asked) {
-    return asked.text[static_cast<size_t>(asked.num_prompt + asked.generated)];
-  });
+  viz::answer(shown_.asked, *scheduler_, [](const Asked& asked) { return asked.next_token(); });
   manager_->offload(settings_.ahead);
   manager_->complete();  // what has been loaded is seen at once
   refresh();
@@ -80,10 +76,8 @@ void HostTierPage::run_pass() {
 
 /// Notes a pass that is composed.
 void HostTierPage::note_pass() {
-  shown_.has_passed = true;
   ++shown_.num_passes;
-  shown_.num_rows = viz::num_rows(last_);
-  shown_.computed += shown_.num_rows;
+  shown_.computed += viz::num_rows(last_);
   for (Asked& asked : shown_.asked) {
     asked.doing.reset();
     if (asked.id >= 0 && viz::is_there(scheduler(), asked.id)) {

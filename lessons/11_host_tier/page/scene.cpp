@@ -145,7 +145,7 @@ viz::Scene HostTierPage::scene(const viz::Room& room) {
                             {State::kPrompt, "computed"},
                             {State::kDecode, "generated"}},
                            two_lines ? 2 * room.w : room.w));
-  scene.lasts(now_.has_passed ? 1.1f : 0.5f);
+  scene.lasts(now_.num_passes > before_.num_passes ? 1.1f : 0.5f);
   return scene;
 }
 

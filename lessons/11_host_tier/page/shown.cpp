@@ -43,7 +43,6 @@ std::vector<int> HostTierPage::found_now(std::span<const int32_t> prompt) const 
 
 Shown HostTierPage::look() {
   Shown now = shown_;
-  shown_.has_passed = false;
   tell("");
   return now;
 }
@@ -54,10 +53,15 @@ void HostTierPage::refresh() {
   const auto name_of = [&](const CachedBlock& content) { return names_.at(content.hash); };
   shown_.shelves[0] = viz::shelf_blocks(manager().pool(), name_of);
   shown_.shelves[1] = viz::shelf_blocks(manager().host(), name_of);
+  const auto is_on = [&](int shelf, const viz::ShelfBlock& block) {
+    return std::ranges::count(shown_.shelves[shelf], block.name, &viz::ShelfBlock::name) > 0;
+  };
   for (viz::ShelfBlock& block : shown_.shelves[0]) {
-    block.has_copy = block.cached &&
-                     std::ranges::count(shown_.shelves[1], block.name, &viz::ShelfBlock::name) > 0;
+    block.has_copy = block.cached && is_on(1, block);
     if (block.has_copy) block.tooltip = "\nthe host has a copy: evicted, it is not lost";
+  }
+  for (viz::ShelfBlock& block : shown_.shelves[1]) {
+    if (block.cached && !is_on(0, block)) block.foot = "only here";
   }
   for (const Asked& asked : shown_.asked) {  // blocks that are not full yet, or being loaded
     for (size_t i = 0; i < asked.ids.size(); ++i) {
@@ -68,12 +72,6 @@ void HostTierPage::refresh() {
     }
   }
   note_copies();
-  for (viz::ShelfBlock& block : shown_.shelves[1]) {
-    const bool has_twin = std::ranges::any_of(shown_.shelves[0], [&](const auto& on_device) {
-      return on_device.cached && on_device.name == block.name;
-    });
-    if (block.cached && !has_twin) block.foot = "only here";
-  }
   shown_.offloaded = manager().metrics().num_offloaded;
   shown_.loaded = manager().metrics().num_hits_in_host * kBlockSize;
 }
@@ -83,21 +81,16 @@ void HostTierPage::refresh(Asked& asked) {
   if (asked.id < 0) return;
   if (live_.running()) {
     viz::follow_answer(asked, live_);
-    std::vector<int32_t> text = live_.requests()[static_cast<size_t>(asked.id)].prompt;
-    const std::vector<int32_t>& answer = live_.answers()[static_cast<size_t>(asked.id)];
-    text.insert(text.end(), answer.begin(), answer.end());
+    std::vector<int32_t> text = live_.tokens(static_cast<size_t>(asked.id));
     if (text.size() > asked.text.size()) asked.text = std::move(text);
   }
   asked.hashes.extend(asked.text, kBlockSize, {});
-  for (size_t i = 0; i < asked.hashes.all().size(); ++i) {
-    names_.try_emplace(asked.hashes.all()[i],
-                       std::pair(asked.hue, fmt::format("{}{}", asked.name, i)));
-  }
+  viz::label_blocks(names_, asked, asked.hashes.all());
 }
 
 /// Records which blocks each load in flight brings, before a pass copies some of them.
 void HostTierPage::note_loads() {
-  for (const SteppedTransfers::Queued& queued : memory_->copies().queue()) {
+  for (const SteppedTransfers::Queued& queued : memory_->copies.queue()) {
     if (queued.way == Way::kOffload) continue;
     const viz::ShelfBlock& in_host = shown_.shelves[1].at(static_cast<size_t>(queued.move.host));
     loads_.insert_or_assign(queued.move.device, std::pair(in_host.hue, in_host.name));
@@ -109,7 +102,7 @@ void HostTierPage::note_loads() {
 void HostTierPage::note_copies() {
   shown_.copies.clear();
   if (live_.running()) return;
-  for (const SteppedTransfers::Queued& queued : memory_->copies().queue()) {
+  for (const SteppedTransfers::Queued& queued : memory_->copies.queue()) {
     const std::string device = viz::shelf_block_id(0, queued.move.device),
                       host = viz::shelf_block_id(1, queued.move.host);
     const viz::ShelfBlock in_host = shown_.shelves[1].at(static_cast<size_t>(queued.move.host));
@@ -135,11 +128,6 @@ void HostTierPage::note_copies() {
     std::tie(block.hue, block.name) = load.second;
     return false;
   });
-}
-
-void HostTierPage::tell(std::string reason, const std::string& about) {
-  shown_.reason = std::move(reason);
-  shown_.points_at = about.empty() ? "" : "request " + about;
 }
 
 /// Tells the reason of the last pass by what it changed.
@@ -169,21 +157,19 @@ bool HostTierPage::tell_waiting(const Shown& was) {
     if (old == nullptr || !asked.doing) continue;
     const bool waited = !old->marks.empty() && old->marks.back() == State::kCached;
     const std::string& name = asked.name;
-    if (asked.doing == State::kCached && !waited) {
-      const auto num_in_host = std::ranges::count(asked.found, 1);
-      tell(fmt::format("{} waits for {} of the host{}", name, kv::count_of(num_in_host, "block"),
-                       others_run(asked)),
-           name);
-      return true;
-    }
     if (asked.doing == State::kCached) {
-      tell(fmt::format("{} still waits for its blocks{}", name, others_run(asked)), name);
+      const std::string blocks = kv::count_of(std::ranges::count(asked.found, 1), "block");
+      tell(fmt::format(
+               "{} {}{}", name,
+               waited ? "still waits for its blocks" : "waits for " + blocks + " of the host",
+               others_run(asked)),
+           "request " + name);
       return true;
     }
     if (waited && runs(asked.doing)) {
       tell(fmt::format("{}'s blocks are there: {} not computed again", name,
                        kv::count_of(asked.num_cached, "token")),
-           name);
+           "request " + name);
       return true;
     }
   }

@@ -5,20 +5,18 @@
 
 #include <deque>
 #include <functional>
-#include <stdexcept>
 #include <utility>
 
 #include "lessons/11_host_tier/transfers.h"
 
 namespace lesson11 {
 
-class SteppedTransfers final : public Transfers {
+class SteppedTransfers : public Transfers {
  public:
   using Copy = std::function<void(Way, const BlockMove&)>;
   explicit SteppedTransfers(Copy copy) : copy_(std::move(copy)) {}
 
   Job start(Way way, std::span<const BlockMove> moves) override {
-    if (refuses) throw std::runtime_error("the copies cannot be started");
     ++started_;
     for (const BlockMove& move : moves) queue_.push_back({way, move, started_});
     return started_;
@@ -42,8 +40,6 @@ class SteppedTransfers final : public Transfers {
     Job job;
   };
   const std::deque<Queued>& queue() const { return queue_; }  // blocks to copy, in their order
-  Job started() const { return started_; }
-  bool refuses = false;  // start() throws
 
  private:
   Copy copy_;

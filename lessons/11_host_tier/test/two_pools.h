@@ -7,6 +7,8 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +39,21 @@ using Tokens = std::vector<int32_t>;
 using Moves = std::vector<BlockMove>;
 using Chunks = std::vector<Chunk>;
 using Kv = std::vector<int64_t>;  // as Prefixes gives them
+
+/// Transfers that may refuse to start.
+class TestTransfers final : public SteppedTransfers {
+ public:
+  using SteppedTransfers::SteppedTransfers;
+  Job start(Way way, std::span<const BlockMove> moves) override {
+    if (refuses) throw std::runtime_error("the copies cannot be started");
+    return started_ = SteppedTransfers::start(way, moves);
+  }
+  Job started() const { return started_; }
+  bool refuses = false;
+
+ private:
+  Job started_ = 0;
+};
 
 inline size_t at(int64_t n) { return static_cast<size_t>(n); }
 
@@ -242,7 +259,7 @@ class TwoPools {
   std::array<std::vector<Kv>, 2> contents_;  // [device, host][ids][block_size]
 
  public:
-  SteppedTransfers copies;
+  TestTransfers copies;
   HostTierManager manager;
   Scheduler scheduler;
 };

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <fstream>
 #include <span>
-#include <stdexcept>
+#include <utility>
 
 #include "common/at_end.h"
+#include "numbers.h"
 #include "viz/ui.h"
 
 namespace lesson12 {
@@ -22,45 +23,25 @@ constexpr struct {
                {&FileMetrics::num_damaged_in_host, "in_host", "in the host's memory"},
                {&FileMetrics::num_damaged_to_device, "to_device", "on the way to the device"}};
 
-/// One layer with one head of one number.
-kv::ModelConfig smallest() {
-  kv::ModelConfig config;
-  config.num_layers = config.num_heads = config.num_kv_heads = config.head_dim = 1;
-  return config;
-}
-
 }  // namespace
 
 Process::Process(const std::filesystem::path& path, const PageSettings& settings)
-    : cache(smallest(), stream, settings.device + 1, kBlockSize),
+    : cache(one_number(), stream, settings.device + 1, kBlockSize),
       memory(kShape.bytes_per_block, kv::Device::kCpu, settings.host + 1),
       file(path, kShape),
       tiers(cache, memory, &file, stream, {}, kv::RunJobs::kAtOnce),
       scheduler(tiers.manager(), {.max_tokens_per_pass = 16}) {}
 
 void Process::write(const lesson08::Chunk& chunk) {
-  const lesson08::ScheduledRequest& request = scheduler.request(chunk.id);
-  const auto blocks = tiers.manager().table(chunk.id).block_ids();
-  const lesson03::KvBlocks layer = cache.layer(0);
-  for (int i = request.num_computed; i < request.num_computed + chunk.num_tokens; ++i) {
-    const int32_t block = blocks[static_cast<size_t>(i / kBlockSize)];
-    layer.piece(block, 0).as<float>()[i % kBlockSize] =
-        static_cast<float>(request.tokens[static_cast<size_t>(i)]);
-    layer.piece(block, 1).as<float>()[i % kBlockSize] = static_cast<float>(i);
-  }
+  write_numbers(cache, tiers.manager().table(chunk.id).block_ids(), scheduler.request(chunk.id),
+                chunk.num_tokens);
 }
 
 void Process::check() {
   scheduler.check();
   tiers.manager().check();
-  const lesson06::PrefixIndex& index = tiers.manager().pool().index();
-  const auto same = [](int32_t token, float number) { return static_cast<float>(token) == number; };
-  for (int32_t id = 1; id < index.num_ids(); ++id) {
-    if (index.block(id) == nullptr) continue;
-    const std::span held(cache.layer(0).piece(id, 0).as<const float>(), kBlockSize);
-    if (std::ranges::equal(index.tokens(id), held, same)) continue;
-    throw std::logic_error(fmt::format("block {} does not hold what it is found by", id));
-  }
+  viz::check_found(tiers.manager().pool().index(),
+                   [&](int32_t id, auto tokens) { return has_numbers(cache, id, tokens); });
 }
 
 FileTierPage::FileTierPage(const viz::PageContext& context)
@@ -82,8 +63,9 @@ FileTierPage::FileTierPage(const viz::PageContext& context)
         "COUNT passes; what was offloaded is written to the file before the next one",
         [this](auto& w) {
           for (int i = 0; i < w[0].number && !process_->scheduler.idle(); ++i) pass();
-          if (reason_.empty()) reason_ = kv::count_of(computed_, "token") + " computed so far";
-          return tell(reason_);
+          if (shown_.reason.empty())
+            shown_.reason = kv::count_of(computed_, "token") + " computed so far";
+          return tell(shown_.reason);
         },
         [this](auto&) { return process_->scheduler.idle() ? "there is nothing to do" : ""; },
         true},
@@ -136,61 +118,52 @@ std::string FileTierPage::begin() {
   if (!folder_) folder_.emplace();
   path_ = folder_->path() / "kv.blocks";
   std::filesystem::remove(path_);
-  asked_.clear();
+  shown_ = {};
   names_.clear();
-  next_id_ = num_starts_ = 0;
+  next_id_ = 0;
   start();
-  reason_.clear();
+  shown_.reason.clear();
   return "all blocks are empty, and so is the file";
 }
 
 std::string FileTierPage::start() {
   process_ = std::make_unique<Process>(path_, settings_);
-  found_ = computed_ = 0;
+  shown_.found = computed_ = 0;
   told_ = {};
-  return tell(fmt::format("start {}: {} restored from the file", ++num_starts_,
+  return tell(fmt::format("start {}: {} restored from the file", ++shown_.num_starts,
                           kv::count_of(process_->tiers.metrics().num_restored, "block")));
 }
 
 void FileTierPage::end() {
   for (const size_t shelf : {kDevice, kHost}) {
-    num_lost_[shelf] = 0;
+    shown_.num_lost[shelf] = 0;
     if (!process_) continue;
     const HostTierManager& manager = process_->tiers.manager();
     const auto& index = (shelf == kDevice ? manager.pool() : manager.host()).index();
-    for (int32_t id = 1; id < index.num_ids(); ++id) num_lost_[shelf] += index.block(id) != nullptr;
+    for (int32_t id = 1; id < index.num_ids(); ++id)
+      shown_.num_lost[shelf] += index.block(id) != nullptr;
   }
   process_.reset();
-  for (Asked& asked : asked_) {
-    if (std::exchange(asked.is_there, false)) asked.doing = "was cut off";
+  for (Asked& asked : shown_.asked) {
+    if (!std::exchange(asked.ended, true)) asked.doing = "was cut off";
   }
 }
 
 std::string FileTierPage::why_not_submit(const viz::Words& words) const {
-  const Asked* const known = asked_.find(words[0].text);
-  if (known != nullptr && known->is_there) return "a request " + known->name + " is there";
-  return known == nullptr ? asked_.why_not_add(words[0].text) : "";
+  const Asked* const known = shown_.asked.find(words[0].text);
+  if (known != nullptr && known->is_there()) return "a request " + known->name + " is there";
+  return known == nullptr ? shown_.asked.why_not_add(words[0].text) : "";
 }
 
 std::string FileTierPage::submit(const viz::Words& words) {
   const std::string& name = words[0].text;
   process_->scheduler.check_fits(next_id_, static_cast<size_t>(words[1].number), words[2].number);
-  Asked& asked = asked_.find(name) ? asked_.at(name) : asked_.add(name, {});
-  asked.id = next_id_++;
-  asked.num_prompt = words[1].number;
-  asked.max_tokens = words[2].number;
-  asked.generated = asked.num_found = 0;
-  asked.is_there = true;
-  while (std::ssize(asked.text) < asked.num_prompt + asked.max_tokens) {
-    asked.text.push_back(asked.hue * kOwnTokens + static_cast<int32_t>(asked.text.size()) + 1);
-  }
+  Asked& asked = shown_.asked.find(name) ? shown_.asked.at(name) : shown_.asked.add(name, {});
+  asked.begin(next_id_++, words[1].number, words[2].number);
   lesson06::BlockHashes hashes;
   hashes.extend(asked.text, kBlockSize, {});
-  for (size_t i = 0; i < hashes.all().size(); ++i) {
-    names_.try_emplace(hashes.all()[i], asked.hue, fmt::format("{}{}", name, i));
-  }
-  const auto prompt = std::span(asked.text).first(static_cast<size_t>(asked.num_prompt));
-  process_->scheduler.submit(asked.id, prompt, asked.max_tokens);
+  viz::label_blocks(names_, asked, hashes.all());
+  process_->scheduler.submit(asked.id, asked.prompt(), asked.max_tokens);
   return tell(name + " comes");
 }
 
@@ -203,27 +176,26 @@ void FileTierPage::pass() {
   const lesson08::SchedulerOutput output = scheduler.schedule();
   if (output.chunks.empty()) {
     tiers.manager().wait_for_load();
-    reason_ = "blocks come back from the host; the device has not looked at them yet";
+    shown_.reason = "blocks come back from the host; the device has not looked at them yet";
   }
   tiers.swapper().wait(tiers.manager().take_write_job());
   for (const int64_t id : output.started) {
-    Asked& asked = *std::ranges::find(asked_, id, &Asked::id);
-    asked.num_found = scheduler.request(id).num_cached;
-    found_ += asked.num_found;
-    reason_ =
-        fmt::format("{} starts: {} found", asked.name, kv::count_of(asked.num_found, "token"));
+    Asked& asked = *std::ranges::find(shown_.asked, id, &Asked::id);
+    asked.num_cached = scheduler.request(id).num_cached;
+    shown_.found += asked.num_cached;
+    shown_.reason =
+        fmt::format("{} starts: {} found", asked.name, kv::count_of(asked.num_cached, "token"));
   }
   for (const lesson08::Chunk& chunk : output.chunks) {
     process_->write(chunk);
     computed_ += chunk.num_tokens;
   }
   scheduler.update(output.chunks);
-  for (Asked& asked : asked_) {
-    if (!asked.is_there || !scheduler.wants_token(asked.id)) continue;
-    const int next = asked.num_prompt + asked.generated++;
-    scheduler.add_token(asked.id, asked.text[static_cast<size_t>(next)]);
-    if (asked.generated < asked.max_tokens) continue;
-    asked.is_there = !scheduler.finish(asked.id);
+  for (Asked& asked : shown_.asked) {
+    if (!asked.is_there() || !scheduler.wants_token(asked.id)) continue;
+    scheduler.add_token(asked.id, asked.next_token());
+    if (++asked.generated < asked.max_tokens) continue;
+    asked.ended = scheduler.finish(asked.id);
     asked.doing = "has ended";
   }
   tiers.offload(settings_.device, 0);
@@ -255,7 +227,7 @@ std::string FileTierPage::cut_power(int num_writes, int lost) {
 
 /// The block of this name; 0 if there is none that can be damaged.
 int32_t FileTierPage::find(size_t shelf, const std::string& name) const {
-  const viz::ShelfBlocks& blocks = now_.shelves[shelf].blocks;
+  const viz::ShelfBlocks& blocks = now_.shelves[shelf];
   const auto found = std::ranges::find_if(blocks, [&](const viz::ShelfBlock& block) {
     return block.name == name && !block.foot.empty() && block.state != viz::State::kEvicted;
   });
@@ -279,35 +251,35 @@ std::string FileTierPage::damage(const viz::Words& words) {
 
 /// Returns the text of what happened, and of the damage found since the last call, with its place.
 std::string FileTierPage::tell(std::string what, std::string points_at) {
-  reason_ = std::move(what);
-  points_at_ = std::move(points_at);
-  if (!process_) return reason_;
+  PoolPage::tell(std::move(what), std::move(points_at));
+  if (!process_) return shown_.reason;
   const FileMetrics was = std::exchange(told_, process_->tiers.metrics());
   for (const auto& [count, name, where] : kDamage) {
     const int64_t num_lost = told_.*count - was.*count;
     if (num_lost == 0) continue;
-    if (!reason_.empty()) reason_ += "; ";
-    reason_ += fmt::format("damage found {}: {} lost", where, kv::count_of(num_lost, "block"));
+    if (!shown_.reason.empty()) shown_.reason += "; ";
+    shown_.reason +=
+        fmt::format("damage found {}: {} lost", where, kv::count_of(num_lost, "block"));
   }
-  return reason_;
+  return shown_.reason;
 }
 
 std::vector<viz::Counter> FileTierPage::counters() const {
   const FileMetrics metrics = process_ ? process_->tiers.metrics() : FileMetrics{};
   const auto count = [&](viz::State state) {
-    return std::ranges::count(now_.shelves[kFile].blocks, state, &viz::ShelfBlock::state);
+    return std::ranges::count(now_.shelves[kFile], state, &viz::ShelfBlock::state);
   };
   std::vector<viz::Counter> all{
-      {"starts", num_starts_, "starts", "Processes so far that had this file."},
+      {"starts", shown_.num_starts, "starts", "Processes so far that had this file."},
       {"restored", metrics.num_restored, "restored", "Blocks that this start found in the file."},
-      {"found", found_, "found", "Tokens that this start did not compute again."},
+      {"found", shown_.found, "found", "Tokens that this start did not compute again."},
       {"computed", computed_, "computed", "Tokens that this start has computed."},
       {"valid", count(viz::State::kCached), "valid", "Records that hold a block now."},
       {"damaged", count(viz::State::kEvicted), "damaged", "Records with a wrong checksum."},
       {"unsaved", process_ ? process_->tiers.num_unsaved() : 0}};
   for (const auto& [number, name, where] : kDamage) all.push_back({name, metrics.*number});
-  for (const Asked& asked : asked_) {
-    all.push_back({asked.name + ".found", asked.num_found});
+  for (const Asked& asked : shown_.asked) {
+    all.push_back({asked.name + ".found", asked.num_cached});
     all.push_back({asked.name + ".ended", asked.doing == "has ended"});
   }
   return all;

@@ -9,37 +9,29 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/temp_folder.h"
 #include "lessons/12_file_tier/engine.h"
 #include "viz/drawing/shelves.h"
+#include "viz/known_texts.h"
 #include "viz/pool_page.h"
 
 namespace lesson12 {
 
 /// K and V of a token are a number each.
-constexpr int kBlockSize = 4;       // tokens
-constexpr int kOwnTokens = 10'000;  // that a text may have
+constexpr int kBlockSize = 4;  // tokens
 constexpr FileShape kShape{
     .fingerprint = 12, .block_size = kBlockSize, .bytes_per_block = 2 * kBlockSize * sizeof(float)};
 
-/// A request, and its text: the next request of this name begins with the same one.
-struct Asked : viz::SequenceView {
-  int64_t id = 0;
-  int num_prompt = 0, max_tokens = 0, generated = 0;
-  int num_found = 0;               // tokens, when it started
-  std::vector<int32_t> text = {};  // with the tokens still to be generated
-  bool is_there = true;
+/// A request, and what it does. Its num_cached is that of its start.
+struct Asked : viz::TextRequest {
   std::string doing = {};
 };
 
 /// The device's blocks, the host's, or the records of the file. kReserved: a block is being loaded,
 /// or saved to the file. kEvicted: it is damaged.
-struct Shelf {
-  viz::ShelfBlocks blocks = {};  // none without power; a checksum's last digits are at the foot
-};
+using Shelf = viz::ShelfBlocks;  // none without power; a checksum's last digits are at the foot
 enum : size_t { kDevice, kHost, kFile };
 inline const std::array<std::string, 3> kShelves{"device", "host", "file"};
 
@@ -57,7 +49,7 @@ struct PageSettings {
   int device = 10, host = 14;  // blocks
 };
 
-/// All that ends with a process. K of a token is its number, and V its place.
+/// All that ends with a process.
 struct Process {
   Process(const std::filesystem::path& path, const PageSettings& settings);
   void write(const lesson08::Chunk& chunk);
@@ -102,15 +94,11 @@ class FileTierPage : public viz::PoolPage<Shown, PageSettings> {
 
   std::optional<kv::TempFolder> folder_;
   std::filesystem::path path_;
-  std::unique_ptr<Process> process_;  // null without power
-  viz::NamedList<Asked> asked_{"request", 6};
-  std::map<uint64_t, std::pair<int, std::string>> names_;  // of blocks by hash: hue and name
+  std::unique_ptr<Process> process_;           // null without power
+  std::map<uint64_t, viz::BlockLabel> names_;  // of blocks by hash
   int64_t next_id_ = 0;
-  int num_starts_ = 0;
-  std::array<int, 2> num_lost_ = {};  // see Shown
-  int64_t found_ = 0, computed_ = 0;  // tokens since the start
-  FileMetrics told_;                  // as of the last tell()
-  std::string reason_, points_at_;
+  int64_t computed_ = 0;  // tokens since the start
+  FileMetrics told_;      // as of the last tell()
 };
 
 }  // namespace lesson12

@@ -16,22 +16,19 @@ using viz::Place;
 using viz::State;
 
 Shown FileTierPage::look() {
-  for (Asked& asked : asked_) {
-    if (!asked.is_there) continue;
+  for (Asked& asked : shown_.asked) {
+    if (!asked.is_there()) continue;
     const HostTierManager& manager = process_->tiers.manager();
     asked.doing = manager.is_loading(asked.id) ? "waits for its blocks"
                   : manager.holds(asked.id)    ? "runs"
                                                : "waits";
   }
-  Shown now{.asked = asked_,
-            .num_starts = num_starts_,
-            .is_on = process_ != nullptr,
-            .num_lost = num_lost_,
-            .found = found_,
-            .reason = std::exchange(reason_, {}),
-            .points_at = std::exchange(points_at_, {})};
-  if (process_) look_at_memory(now.shelves[kDevice], now.shelves[kHost]);
-  look_at_file(now.shelves[kFile]);
+  shown_.is_on = process_ != nullptr;
+  shown_.shelves = {};
+  if (process_) look_at_memory(shown_.shelves[kDevice], shown_.shelves[kHost]);
+  look_at_file(shown_.shelves[kFile]);
+  Shown now = shown_;
+  PoolPage::tell("");
   return now;
 }
 
@@ -41,7 +38,7 @@ namespace {
 int hue_of(std::span<const std::byte> content) {
   float token = 0;
   std::memcpy(&token, content.data(), sizeof(token));
-  return static_cast<int>(token) / kOwnTokens;
+  return static_cast<int>(token) / viz::kOwnTokens;
 }
 
 std::string digits(uint64_t sum) { return fmt::format("{:04x}", sum & 0xFFFF); }
@@ -60,21 +57,21 @@ void FileTierPage::look_at_memory(Shelf& device, Shelf& host) const {
   const auto name_of = [&](const auto& content) { return names_.at(content.hash); };
   const HostTierManager& manager = process_->tiers.manager();
   const CheckedSwapper& swapper = process_->tiers.swapper();
-  device.blocks = viz::shelf_blocks(manager.pool(), name_of);
-  host.blocks = viz::shelf_blocks(manager.host(), name_of);
-  for (int32_t id = 1; id < std::ssize(host.blocks); ++id) {
-    viz::ShelfBlock& block = host.blocks[static_cast<size_t>(id)];
+  device = viz::shelf_blocks(manager.pool(), name_of);
+  host = viz::shelf_blocks(manager.host(), name_of);
+  for (int32_t id = 1; id < std::ssize(host); ++id) {
+    viz::ShelfBlock& block = host[static_cast<size_t>(id)];
     if (!block.cached) continue;
     if (block.state == State::kInUse) block.state = State::kReserved;
     add_sum(block, checksum_of(process_->memory.block(id)), swapper.checksums()[id]);
   }
   std::vector<BlockMove> moves;
   for (const auto& load : swapper.loads()) moves.push_back(load.move);
-  std::vector<uint64_t> loaded(host.blocks.size());
+  std::vector<uint64_t> loaded(host.size());
   checksum_blocks_cpu({.cache = &process_->cache, .blocks = moves, .checksums = loaded.data()});
   for (const BlockMove& move : moves) {
-    viz::ShelfBlock& block = device.blocks[static_cast<size_t>(move.device)];
-    block = host.blocks[static_cast<size_t>(move.host)];
+    viz::ShelfBlock& block = device[static_cast<size_t>(move.device)];
+    block = host[static_cast<size_t>(move.host)];
     block.state = State::kReserved;
     add_sum(block, loaded[static_cast<size_t>(move.host)], swapper.checksums()[move.host]);
   }
@@ -89,9 +86,9 @@ void FileTierPage::look_at_file(Shelf& shelf) const {
   const auto part = [&](int64_t at, int64_t size) {
     return bytes.subspan(static_cast<size_t>(at), static_cast<size_t>(size));
   };
-  shelf.blocks.resize(static_cast<size_t>(settings_.host) + 1);
+  shelf.resize(static_cast<size_t>(settings_.host) + 1);
   for (int32_t record = 1; record <= settings_.host; ++record) {
-    viz::ShelfBlock& block = shelf.blocks[static_cast<size_t>(record)];
+    viz::ShelfBlock& block = shelf[static_cast<size_t>(record)];
     block.record.emplace();
     if (layout.content_of(record) + layout.content_bytes > std::ssize(bytes)) continue;
     const auto content = part(layout.content_of(record), layout.content_bytes);
@@ -125,7 +122,7 @@ std::string source(const Shown& before, const Shown& now, int shelf, const viz::
   const int from = shelf != kHost ? kHost : starts ? kFile : kDevice;
   if (shelf == kDevice && block.foot.empty()) return "";  // it was computed
   const auto place = [&](int on) {
-    const viz::ShelfBlocks& blocks = before.shelves[static_cast<size_t>(on)].blocks;
+    const viz::ShelfBlocks& blocks = before.shelves[static_cast<size_t>(on)];
     const auto found = std::ranges::find(blocks, block.name, &viz::ShelfBlock::name);
     return found == blocks.end() ? 0 : static_cast<int32_t>(found - blocks.begin());
   };
@@ -175,7 +172,7 @@ void draw_off(viz::Scene& scene, const Shown& before, const Shown& now, int shel
       .label(id + "/off", at, words,
              {.size = 15, .paint = {Ink::kDim}, .align = viz::Align::kCentre})
       .during({0.7f, 1});
-  const viz::ShelfBlocks& blocks = before.shelves[i].blocks;
+  const viz::ShelfBlocks& blocks = before.shelves[i];
   for (size_t block = 1; block < blocks.size(); ++block) {
     const std::string box = viz::shelf_block_id(shelf, static_cast<int32_t>(block));
     if (blocks[block].name.empty()) continue;
@@ -189,9 +186,9 @@ void draw_off(viz::Scene& scene, const Shown& before, const Shown& now, int shel
 /// Whether a block came to this shelf from another one.
 bool has_come(const Shown& before, const Shown& now, int shelf) {
   const auto i = static_cast<size_t>(shelf);
-  return std::ranges::any_of(now.shelves[i].blocks, [&](const viz::ShelfBlock& block) {
+  return std::ranges::any_of(now.shelves[i], [&](const viz::ShelfBlock& block) {
     return !block.foot.empty() && !block.name.empty() &&
-           std::ranges::count(before.shelves[i].blocks, block.name, &viz::ShelfBlock::name) == 0;
+           std::ranges::count(before.shelves[i], block.name, &viz::ShelfBlock::name) == 0;
   });
 }
 
@@ -232,9 +229,9 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
   std::vector<viz::Chip> chips;
   for (const Asked& asked : now_.asked) {
     chips.push_back({.text = fmt::format("{} {}: {} tokens, {} found", asked.name, asked.doing,
-                                         asked.num_prompt + asked.generated, asked.num_found),
+                                         asked.num_prompt + asked.generated, asked.num_cached),
                      .hue = asked.hue,
-                     .state = asked.is_there ? State::kInUse : State::kFree});
+                     .state = asked.is_there() ? State::kInUse : State::kFree});
   }
   viz::chips(scene, "request", {0, 0, room.w - kNumber, kRequests}, chips);
   viz::count_up(scene, "found", {room.w - kNumber, 0, 80, kRequests}, before_.found, now_.found,
@@ -251,13 +248,13 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
     const Shelf& shelf = now_.shelves[static_cast<size_t>(i)];
     const Place at{0, kTop + (tall + kWay) * static_cast<float>(i), room.w, tall};
     const bool is_off = i < 2 && !now_.is_on;
-    viz::shelf(scene, i, is_off ? i == 0 ? "the device" : "the host's memory" : titles[i],
-               shelf.blocks, at);
+    viz::shelf(scene, i, is_off ? i == 0 ? "the device" : "the host's memory" : titles[i], shelf,
+               at);
     if (is_off) draw_off(scene, before_, now_, i, at);
     if (i < 2) draw_ways(scene, before_, now_, i, {0, at.bottom(), room.w, kWay});
   }
   for (int i = 0; i < 3; ++i) {  // when all places are known
-    const viz::ShelfBlocks& blocks = now_.shelves[static_cast<size_t>(i)].blocks;
+    const viz::ShelfBlocks& blocks = now_.shelves[static_cast<size_t>(i)];
     for (int32_t id = 1; id < std::ssize(blocks); ++id) {
       finish(scene, before_, now_, i, id, blocks[static_cast<size_t>(id)]);
     }

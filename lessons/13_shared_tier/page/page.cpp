@@ -4,24 +4,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
+#include <utility>
 
 #include "lessons/12_file_tier/checksum_blocks.h"
+#include "lessons/12_file_tier/page/numbers.h"
 #include "viz/ui.h"
 
 namespace lesson13 {
 namespace {
 
-constexpr int kOwnTokens = 10'000;  // that a text may have
 constexpr size_t kBytesPerBlock = 2 * kBlockSize * sizeof(float);
 constexpr size_t kContentAt = 56 + kBlockSize * sizeof(int32_t);
-
-/// One layer with one head of one number.
-kv::ModelConfig smallest() {
-  kv::ModelConfig config;
-  config.num_layers = config.num_heads = config.num_kv_heads = config.head_dim = 1;
-  return config;
-}
 
 /// Blocks that a server loses or finds, and the words for them.
 constexpr struct {
@@ -46,7 +39,7 @@ bool PageStore::put(const BlockName& name, std::string_view value) {
 }
 
 PageServer::PageServer(BlockStore& store, const PageSettings& settings)
-    : cache(smallest(), stream, settings.blocks + 1, kBlockSize),
+    : cache(lesson12::one_number(), stream, settings.blocks + 1, kBlockSize),
       memory(kBytesPerBlock, kv::Device::kCpu, 4 * settings.blocks + 1),
       tier(cache, memory, store, kFingerprint, stream, {},
            {.secret = settings.has_secret ? "secret" : "", .check_every = settings.check_every},
@@ -54,15 +47,8 @@ PageServer::PageServer(BlockStore& store, const PageSettings& settings)
       scheduler(tier.manager(), {.max_tokens_per_pass = 16}) {}
 
 void PageServer::write(const lesson08::Chunk& chunk) {
-  const lesson08::ScheduledRequest& request = scheduler.request(chunk.id);
-  const auto blocks = tier.manager().table(chunk.id).block_ids();
-  const lesson03::KvBlocks layer = cache.layer(0);
-  for (int i = request.num_computed; i < request.num_computed + chunk.num_tokens; ++i) {
-    const int32_t block = blocks[static_cast<size_t>(i / kBlockSize)];
-    layer.piece(block, 0).as<float>()[i % kBlockSize] =
-        static_cast<float>(request.tokens[static_cast<size_t>(i)]);
-    layer.piece(block, 1).as<float>()[i % kBlockSize] = static_cast<float>(i);
-  }
+  lesson12::write_numbers(cache, tier.manager().table(chunk.id).block_ids(),
+                          scheduler.request(chunk.id), chunk.num_tokens);
   computed += chunk.num_tokens;
 }
 
@@ -86,11 +72,11 @@ SharedTierPage::SharedTierPage(const viz::PageContext& context)
         "COUNT passes of a server; full blocks go to the store after each",
         [this](auto& w) {
           for (int i = 0; i < w[1].number && has_work(w[0].number); ++i) pass(w[0].number);
-          if (reason_.empty()) {
+          if (shown_.reason.empty()) {
             const auto& server = *servers_[static_cast<size_t>(w[0].number)];
-            reason_ = kv::count_of(server.computed, "token") + " computed so far";
+            shown_.reason = kv::count_of(server.computed, "token") + " computed so far";
           }
-          return tell(reason_);
+          return tell(shown_.reason);
         },
         [this](auto& w) { return has_work(w[0].number) ? "" : "this server has nothing to do"; },
         true},
@@ -128,50 +114,41 @@ std::string SharedTierPage::begin() {
   store_.places.clear();
   store_.is_there = true;
   for (auto& server : servers_) server = std::make_unique<PageServer>(store_, settings_);
-  asked_.clear();
+  shown_ = {};
   by_hash_.clear();
   by_name_.clear();
   tokens_.clear();
-  next_id_ = loaded_ = 0;
+  next_id_ = 0;
   poisoned_ = false;
   told_ = {};
   return "two servers, and an empty store";
 }
 
 std::string SharedTierPage::why_not_submit(const viz::Words& words) const {
-  const Asked* const known = asked_.find(words[1].text);
-  if (known != nullptr && known->is_there) return "a request " + known->name + " is there";
-  return known == nullptr ? asked_.why_not_add(words[1].text) : "";
+  const Asked* const known = shown_.asked.find(words[1].text);
+  if (known != nullptr && known->is_there()) return "a request " + known->name + " is there";
+  return known == nullptr ? shown_.asked.why_not_add(words[1].text) : "";
 }
 
 std::string SharedTierPage::submit(const viz::Words& words) {
   PageServer& server = *servers_[static_cast<size_t>(words[0].number)];
   const std::string& name = words[1].text;
   server.scheduler.check_fits(next_id_, static_cast<size_t>(words[2].number), words[3].number);
-  Asked& asked = asked_.find(name) ? asked_.at(name) : asked_.add(name, {});
-  asked.id = next_id_++;
+  Asked& asked = shown_.asked.find(name) ? shown_.asked.at(name) : shown_.asked.add(name, {});
+  asked.begin(next_id_++, words[2].number, words[3].number);
   asked.server = words[0].number;
-  asked.num_prompt = words[2].number;
-  asked.max_tokens = words[3].number;
-  asked.generated = asked.num_found = 0;
-  asked.is_there = true;
-  while (std::ssize(asked.text) < asked.num_prompt + asked.max_tokens) {
-    asked.text.push_back(asked.hue * kOwnTokens + static_cast<int32_t>(asked.text.size()) + 1);
-  }
   lesson06::BlockHashes hashes;
   hashes.extend(asked.text, kBlockSize, {});
   std::vector<BlockName> names;
   extend_names(names, root_name(kFingerprint), asked.text, kBlockSize);
+  viz::label_blocks(by_hash_, asked, hashes.all());
+  viz::label_blocks(by_name_, asked, names);
   for (size_t i = 0; i < names.size(); ++i) {
-    const std::pair shown{asked.hue, fmt::format("{}{}", name, i)};
-    by_hash_.try_emplace(hashes.all()[i], shown);
-    by_name_.try_emplace(names[i], shown);
     const auto own = std::span(asked.text).subspan(i * kBlockSize, kBlockSize);
     tokens_.try_emplace(names[i], own.begin(), own.end());
   }
   const int64_t before = server.tier.metrics().num_queried;
-  const auto prompt = std::span(asked.text).first(static_cast<size_t>(asked.num_prompt));
-  const bool waits = server.tier.add(asked.id, prompt, {}, true);
+  const bool waits = server.tier.add(asked.id, asked.prompt(), {}, true);
   const int64_t queried = server.tier.metrics().num_queried - before;
   return tell(waits ? fmt::format("{} comes; the store is asked for {}", name,
                                   kv::count_of(queried, "block"))
@@ -180,14 +157,13 @@ std::string SharedTierPage::submit(const viz::Words& words) {
 
 /// The request need not wait for the store any longer.
 void SharedTierPage::start(PageServer& server, int64_t id) {
-  const Asked& asked = *std::ranges::find(asked_, id, &Asked::id);
-  server.scheduler.submit(id, std::span(asked.text).first(static_cast<size_t>(asked.num_prompt)),
-                          asked.max_tokens);
+  const Asked& asked = *std::ranges::find(shown_.asked, id, &Asked::id);
+  server.scheduler.submit(id, asked.prompt(), asked.max_tokens);
 }
 
 bool SharedTierPage::has_work(int number) const {
   return std::ranges::any_of(
-      asked_, [&](const Asked& asked) { return asked.is_there && asked.server == number; });
+      shown_.asked, [&](const Asked& asked) { return asked.is_there() && asked.server == number; });
 }
 
 /// Runs a step of the server without a model.
@@ -199,7 +175,7 @@ void SharedTierPage::pass(int number) {
   const lesson08::SchedulerOutput output = server.scheduler.schedule();
   if (output.chunks.empty()) {
     tier.manager().wait_for_load();
-    reason_ = "blocks have come from the store, and go to the device";
+    shown_.reason = "blocks have come from the store, and go to the device";
   }
   tier.begin_pass();
   for (const lesson08::Chunk& chunk : output.chunks) {
@@ -209,25 +185,24 @@ void SharedTierPage::pass(int number) {
   }
   tier.swapper().wait(tier.manager().take_write_job());
   for (const int64_t id : output.started) {
-    Asked& asked = *std::ranges::find(asked_, id, &Asked::id);
-    asked.num_found = server.scheduler.request(id).num_cached;
-    loaded_ += asked.num_found;
-    reason_ =
-        fmt::format("{} starts: {} found", asked.name, kv::count_of(asked.num_found, "token"));
+    Asked& asked = *std::ranges::find(shown_.asked, id, &Asked::id);
+    asked.num_cached = server.scheduler.request(id).num_cached;
+    shown_.loaded += asked.num_cached;
+    shown_.reason =
+        fmt::format("{} starts: {} found", asked.name, kv::count_of(asked.num_cached, "token"));
   }
   for (const lesson08::Chunk& chunk : output.chunks) server.write(chunk);
   server.scheduler.update(output.chunks);
   tier.end_pass();
-  for (Asked& asked : asked_) {
-    if (!asked.is_there || asked.server != number) continue;
+  for (Asked& asked : shown_.asked) {
+    if (!asked.is_there() || asked.server != number) continue;
     if (std::ranges::find(output.chunks, asked.id, &lesson08::Chunk::id) == output.chunks.end() ||
         !server.scheduler.wants_token(asked.id)) {
       continue;
     }
-    const int next = asked.num_prompt + asked.generated++;
-    server.scheduler.add_token(asked.id, asked.text[static_cast<size_t>(next)]);
-    if (asked.generated < asked.max_tokens) continue;
-    asked.is_there = !server.scheduler.finish(asked.id);
+    server.scheduler.add_token(asked.id, asked.next_token());
+    if (++asked.generated < asked.max_tokens) continue;
+    asked.ended = server.scheduler.finish(asked.id);
     tier.remove(asked.id);
     asked.doing = "has ended";
   }
@@ -271,15 +246,15 @@ std::string SharedTierPage::change(const std::string& how, const std::string& na
 
 /// Returns the text of what happened, and of what the servers have found out since the last call.
 std::string SharedTierPage::tell(std::string what, std::string points_at) {
-  reason_ = std::move(what);
-  points_at_ = std::move(points_at);
+  PoolPage::tell(std::move(what), std::move(points_at));
   const SharedMetrics was = std::exchange(told_, metrics());
   for (const auto& [count, name, news] : kNews) {
     if (told_.*count == was.*count) continue;
-    reason_ += fmt::format("; {}: {}", news, kv::count_of(told_.*count - was.*count, "block"));
+    shown_.reason +=
+        fmt::format("; {}: {}", news, kv::count_of(told_.*count - was.*count, "block"));
   }
-  if (told_.num_unreachable > was.num_unreachable) reason_ += "; the store does not answer";
-  return reason_;
+  if (told_.num_unreachable > was.num_unreachable) shown_.reason += "; the store does not answer";
+  return shown_.reason;
 }
 
 SharedMetrics SharedTierPage::metrics() const {
@@ -301,7 +276,7 @@ std::vector<viz::Counter> SharedTierPage::counters() const {
   std::vector<viz::Counter> all{
       {"put", now.num_put, "put", "Blocks that the servers have put into the store."},
       {"fetched", now.num_fetched, "fetched", "Blocks that came from the store, whole."},
-      {"found", loaded_, "found", "Tokens that requests did not compute."},
+      {"found", shown_.loaded, "found", "Tokens that requests did not compute."},
       {"one.computed", servers_[0]->computed, "computed by one", "Tokens, by server one."},
       {"two.computed", servers_[1]->computed, "by two", "Tokens, by server two."},
       {"values", std::ssize(store_.values.values())},
@@ -309,8 +284,8 @@ std::vector<viz::Counter> SharedTierPage::counters() const {
       {"checked", now.num_checked},
       {"unreachable", now.num_unreachable}};
   for (const auto& [number, name, news] : kNews) all.push_back({name, now.*number});
-  for (const Asked& asked : asked_) {
-    all.push_back({asked.name + ".found", asked.num_found});
+  for (const Asked& asked : shown_.asked) {
+    all.push_back({asked.name + ".found", asked.num_cached});
     all.push_back({asked.name + ".ended", asked.doing == "has ended"});
   }
   return all;
@@ -321,15 +296,9 @@ void SharedTierPage::check_invariants() const {
   for (const auto& server : servers_) {
     server->scheduler.check();
     server->tier.manager().check();
-    const lesson06::PrefixIndex& index = server->tier.manager().pool().index();
-    for (int32_t id = 1; id < index.num_ids() && !poisoned_; ++id) {
-      if (index.block(id) == nullptr) continue;
-      const auto* const held = server->cache.layer(0).piece(id, 0).as<const float>();
-      for (size_t i = 0; i < kBlockSize; ++i) {
-        if (held[i] == static_cast<float>(index.tokens(id)[i])) continue;
-        throw std::logic_error(fmt::format("block {} does not hold what it is found by", id));
-      }
-    }
+    viz::check_found(server->tier.manager().pool().index(), [&](int32_t id, auto tokens) {
+      return poisoned_ || lesson12::has_numbers(server->cache, id, tokens);
+    });
   }
 }
 

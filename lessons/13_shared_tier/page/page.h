@@ -11,12 +11,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "lessons/13_shared_tier/cli/memory_store.h"
 #include "lessons/13_shared_tier/engine.h"
 #include "viz/drawing/shelves.h"
+#include "viz/known_texts.h"
 #include "viz/pool_page.h"
 
 namespace lesson13 {
@@ -26,22 +26,15 @@ constexpr int kBlockSize = 4;  // tokens
 constexpr int kStorePlaces = 16;
 constexpr uint64_t kFingerprint = 13;
 
-/// A request, and its text: the next request of this name begins with the same one.
-struct Asked : viz::SequenceView {
-  int64_t id = 0;
+/// A request to a server, and what it does. Its num_cached is that of its start.
+struct Asked : viz::TextRequest {
   int server = 0;
-  int num_prompt = 0, max_tokens = 0, generated = 0;
-  int num_found = 0;               // tokens, when it started
-  std::vector<int32_t> text = {};  // with the tokens still to be generated
-  bool is_there = true;
   std::string doing = {};
 };
 
 /// A server's blocks on the device, or the values of the store. kReserved: a block is being loaded.
 /// kEvicted: the value is damaged.
-struct Shelf {
-  viz::ShelfBlocks blocks = {};
-};
+using Shelf = viz::ShelfBlocks;
 enum : size_t { kFirst, kStore, kSecond };
 
 struct Shown {
@@ -69,7 +62,7 @@ class PageStore final : public BlockStore {
   bool is_there = true;
 };
 
-/// A server without its model. K of a token is its number, and V its place.
+/// A server without its model.
 struct PageServer {
   PageServer(BlockStore& store, const PageSettings& settings);
   void write(const lesson08::Chunk& chunk);
@@ -112,15 +105,12 @@ class SharedTierPage : public viz::PoolPage<Shown, PageSettings> {
 
   PageStore store_;
   std::array<std::unique_ptr<PageServer>, 2> servers_;
-  viz::NamedList<Asked> asked_{"text", 6};
-  std::map<uint64_t, std::pair<int, std::string>> by_hash_;  // of blocks: hue and name
-  std::map<BlockName, std::pair<int, std::string>> by_name_;
+  std::map<uint64_t, viz::BlockLabel> by_hash_;
+  std::map<BlockName, viz::BlockLabel> by_name_;
   std::map<BlockName, std::vector<int32_t>> tokens_;  // of blocks
   int64_t next_id_ = 0;
-  int64_t loaded_ = 0;
   bool poisoned_ = false;  // a value has been
   SharedMetrics told_;     // as of the last tell()
-  std::string reason_, points_at_;
 };
 
 }  // namespace lesson13

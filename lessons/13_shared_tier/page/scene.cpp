@@ -12,28 +12,27 @@ using viz::Place;
 using viz::State;
 
 Shown SharedTierPage::look() {
-  for (Asked& asked : asked_) {
-    if (!asked.is_there) continue;
+  for (Asked& asked : shown_.asked) {
+    if (!asked.is_there()) continue;
     const HostTierManager& manager = servers_[static_cast<size_t>(asked.server)]->tier.manager();
     asked.doing = manager.holds(asked.id) ? "runs" : "waits";
   }
-  Shown now{.asked = asked_,
-            .loaded = loaded_,
-            .reason = std::exchange(reason_, {}),
-            .points_at = std::exchange(points_at_, {})};
-  look_at(*servers_[0], now.shelves[kFirst]);
-  look_at_store(now.shelves[kStore]);
-  look_at(*servers_[1], now.shelves[kSecond]);
+  shown_.shelves = {};
+  look_at(*servers_[0], shown_.shelves[kFirst]);
+  look_at_store(shown_.shelves[kStore]);
+  look_at(*servers_[1], shown_.shelves[kSecond]);
+  Shown now = shown_;
+  PoolPage::tell("");
   return now;
 }
 
 void SharedTierPage::look_at(const PageServer& server, Shelf& shelf) const {
   const HostTierManager& manager = server.tier.manager();
   const auto name_of = [&](const auto& content) { return by_hash_.at(content.hash); };
-  shelf.blocks = viz::shelf_blocks(manager.pool(), name_of);
+  shelf = viz::shelf_blocks(manager.pool(), name_of);
   const viz::ShelfBlocks host = viz::shelf_blocks(manager.host(), name_of);
   for (const auto& [job, move] : server.tier.swapper().loads()) {
-    viz::ShelfBlock& block = shelf.blocks[static_cast<size_t>(move.device)];
+    viz::ShelfBlock& block = shelf[static_cast<size_t>(move.device)];
     block = host[static_cast<size_t>(move.host)];
     block.order = -1;
     block.state = State::kReserved;
@@ -42,14 +41,14 @@ void SharedTierPage::look_at(const PageServer& server, Shelf& shelf) const {
 
 /// Each value at its place. One that a server would refuse is damaged.
 void SharedTierPage::look_at_store(Shelf& shelf) const {
-  shelf.blocks.resize(kStorePlaces + 1);
+  shelf.resize(kStorePlaces + 1);
   const ValueFormat format{.fingerprint = kFingerprint,
                            .bytes_per_block = servers_[0]->memory.bytes_per_block(),
                            .secret = settings_.has_secret ? "secret" : ""};
   std::vector<std::byte> content(format.bytes_per_block);
   for (const auto& [name, entry] : store_.values.values()) {
     const int32_t place = store_.places.at(name);
-    viz::ShelfBlock& block = shelf.blocks[static_cast<size_t>(place)];
+    viz::ShelfBlock& block = shelf[static_cast<size_t>(place)];
     std::tie(block.hue, block.name) = by_name_.at(name);
     const bool whole = format.decode(entry.value, name, tokens_.at(name), content).has_value();
     block.cached = whole;
@@ -67,7 +66,7 @@ namespace {
 std::string source(const Shown& before, size_t shelf, const std::string& name) {
   for (const size_t from : {kStore, kFirst, kSecond}) {
     if (from == shelf || (shelf != kStore && from != kStore)) continue;
-    const viz::ShelfBlocks& blocks = before.shelves[from].blocks;
+    const viz::ShelfBlocks& blocks = before.shelves[from];
     const auto found = std::ranges::find(blocks, name, &viz::ShelfBlock::name);
     if (found == blocks.end()) continue;
     return viz::shelf_block_id(static_cast<int>(from),
@@ -78,7 +77,7 @@ std::string source(const Shown& before, size_t shelf, const std::string& name) {
 
 /// Adds to a block what only this page has: what a click selects, its source, and its damage.
 void finish(viz::Scene& scene, const Shown& before, size_t shelf, int32_t id, const Shelf& of) {
-  const viz::ShelfBlock& block = of.blocks[static_cast<size_t>(id)];
+  const viz::ShelfBlock& block = of[static_cast<size_t>(id)];
   const std::string box = viz::shelf_block_id(static_cast<int>(shelf), id);
   if (block.name.empty()) return;
   if (shelf == kStore) scene.find(box)->selecting("value " + block.name);
@@ -97,9 +96,9 @@ viz::Scene SharedTierPage::scene(const viz::Room& room) {
   for (const Asked& asked : now_.asked) {
     chips.push_back({.text = fmt::format("{} {} on {}: {} tokens, {} found", asked.name,
                                          asked.doing, asked.server == 0 ? "one" : "two",
-                                         asked.num_prompt + asked.generated, asked.num_found),
+                                         asked.num_prompt + asked.generated, asked.num_cached),
                      .hue = asked.hue,
-                     .state = asked.is_there ? State::kInUse : State::kFree});
+                     .state = asked.is_there() ? State::kInUse : State::kFree});
   }
   viz::chips(scene, "request", {0, 0, room.w - kNumber, kRequests}, chips);
   viz::count_up(scene, "found", {room.w - kNumber, 0, 80, kRequests}, before_.loaded, now_.loaded,
@@ -114,8 +113,8 @@ viz::Scene SharedTierPage::scene(const viz::Room& room) {
   for (size_t i = 0; i < 3; ++i) {
     const Shelf& shelf = now_.shelves[i];
     const Place at{0, kTop + pitch * static_cast<float>(i), room.w, pitch - kGap};
-    viz::shelf(scene, static_cast<int>(i), titles[i], shelf.blocks, at);
-    for (int32_t id = 1; id < std::ssize(shelf.blocks); ++id) finish(scene, before_, i, id, shelf);
+    viz::shelf(scene, static_cast<int>(i), titles[i], shelf, at);
+    for (int32_t id = 1; id < std::ssize(shelf); ++id) finish(scene, before_, i, id, shelf);
   }
   if (!now_.reason.empty()) {  // near the shape that it is about
     const float rest = std::max(room.w - viz::text_width(now_.reason, 13) - 20, 0.0f);
