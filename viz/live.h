@@ -65,7 +65,7 @@ class Live {
   /// The same without the space that most words begin with.
   std::string word(int32_t token) const;
 
-  /// What the engine does; without it, generate(requests).
+  /// Work of the engine; generate(requests) if none is given.
   using Generate = std::function<void(const kv::TokenCallback&)>;
   /// The first token is generated here. Throws UserError for what the engine refuses; what ran
   /// before is gone then.

@@ -32,7 +32,7 @@ class NamedTables {
   const Manager& manager() const { return manager_; }
   const NamedList<Sequence>& all() const { return all_; }
   const auto& table(const std::string& name) const { return manager_.table(all_.at(name).number); }
-  /// What a slot holds: a word, or "B17" for what B wrote as its token 17.
+  /// Content of a slot: a word, or "B17" for token 17 of B.
   const std::string& text(int64_t slot) const { return slots_.at(static_cast<size_t>(slot)); }
 
   // Each says in plain words what happened. Names are of all(), or may be added to it.
@@ -52,7 +52,7 @@ class NamedTables {
                        shared);
   }
 
-  /// What the next token of a sequence is called if it is no word.
+  /// Name of a sequence's next token, unless a word is given for it.
   static std::string next_text(const Sequence& sequence) {
     return fmt::format("{}{}", sequence.name, sequence.written.size());
   }

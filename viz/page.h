@@ -25,7 +25,7 @@ namespace viz {
 
 class Ui;  // viz/ui.h: what draw() may use
 
-/// What a page may need from outside; the same for all pages.
+/// Settings from outside, the same for all pages.
 struct PageContext {
   std::filesystem::path model_dir;  // for live runs
   std::string device = "auto";      // as --device
@@ -39,7 +39,7 @@ struct PageInfo {
   std::string summary;  // one sentence under the title
 };
 
-/// What may stand after a verb: made by word(), number() and the others below.
+/// Argument that may follow a verb: made by word(), number() and the others below.
 struct Argument {
   enum class Kind { kWord, kQuoted, kNumber, kPowerOfTwo, kChoice, kWords };
   Kind kind = Kind::kWord;
@@ -169,8 +169,8 @@ class Page {
   /// page's state. Returns that.
   std::string field(Ui& ui, const std::string& verb, const std::string& argument);
 
-  /// What the mouse selected last in the picture ("A"); empty: nothing. Buttons are for that. It is
-  /// no state of the page: it may be gone.
+  /// Name of the shape that the mouse selected last ("A"); empty if there is none. Buttons are for
+  /// that. It is no state of the page: it may be gone.
   const std::string& selected() const { return selected_; }
   void select(std::string what) { selected_ = std::move(what); }
 

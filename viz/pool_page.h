@@ -52,7 +52,7 @@ class PoolPage : public Page {
 
   /// Makes an empty pool of settings_, and says in plain words what it made.
   virtual std::string begin() = 0;
-  /// What can be seen now.
+  /// Returns the state to show now.
   virtual Shown look() = 0;
 
   /// Ends the live run, and begins with an empty pool.

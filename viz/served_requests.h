@@ -43,7 +43,7 @@ std::string names_of(const Requests& requests, const std::vector<int64_t>& ids) 
   return names;
 }
 
-/// What the mouse is told of a request.
+/// Tooltip of a request.
 inline std::string described(const ServedRequest& request) {
   return fmt::format("prompt of {}, up to {} to generate\n{} of {} have a slot\n{}",
                      kv::count_of(request.num_prompt, "token"), request.max_tokens,

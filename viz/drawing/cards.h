@@ -24,7 +24,8 @@ class Cards {
   Cards(PageInfo page, std::vector<Scenario> scenarios);
 
   const std::vector<Scenario>& scenarios() const { return scenarios_; }
-  /// What can be started, in the order of the cards: "scenario/NAME", and "start" as the last.
+  /// Ids of everything that a card starts, in the order of the cards: "scenario/NAME", and "start"
+  /// as the last.
   std::vector<std::string> targets() const;
   /// A card for each, "scenario/NAME" with "scenario/NAME/still", and "start": what a click on it
   /// selects.

@@ -12,7 +12,7 @@
 
 namespace viz {
 
-/// Where the nodes of a forest stand: each in the column after its parent's, its first child in its
+/// Places of the nodes of a forest: each in the column after its parent's, its first child in its
 /// own row.
 struct Forest {
   struct Cell {

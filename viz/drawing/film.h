@@ -14,7 +14,7 @@
 
 namespace viz {
 
-/// What changes in an element while it is one: where it is, how it is painted, how much is seen.
+/// Changing part of an element: its place, its paint, its opacity.
 struct Look {
   Place at;
   Paint fill, edge;

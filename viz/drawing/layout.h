@@ -30,7 +30,7 @@ Place cards_place(const WindowLayout& layout);
 /// narrower. Then the picture is drawn smaller.
 Room picture_room(const Place& main);
 
-/// What makes a picture hard to read, each with the ids that it is about: texts that are cut, that
+/// Faults that make a picture hard to read, each with its ids: texts that are cut, that
 /// lie on one another, on an edge or beyond the room; boxes that are neither nested nor apart (but
 /// for shapes that may lie over others); too little contrast, in the dark or the light theme; an id
 /// that is there twice. At most 20.

@@ -42,7 +42,7 @@ std::vector<Drawn> at_moment(const std::vector<Track>& tracks, float t);
 /// The picture when nothing moves.
 std::vector<Drawn> at_rest(const Scene& scene);
 
-/// How much of it can be seen when `part` of its own motion is over.
+/// Returns how opaque a shape is when `part` of its own motion is over.
 float opacity(Sight sight, float part);
 /// Slow at its beginning and its end.
 float eased(float t);

@@ -27,7 +27,7 @@ inline constexpr std::array<Colour, kNumHues> kHues = {rgb(0x56B4E9), rgb(0xE69F
 inline constexpr std::array<Colour, kNumHues> kDarkHues = {
     rgb(0x0072B2), rgb(0xB86E00), rgb(0x00805D), rgb(0x857800),
     rgb(0xA63F7D), rgb(0xBB450C), rgb(0x3A55CC), rgb(0x5A6877)};
-/// What the inks of a scene look like, and what stands around it in the window.
+/// Colours of a scene's inks, and of the window around it.
 struct Theme {
   Colour ground, panel, cell, line, dim, text, mark, error;
   Colour accent, popup, field, field_over, button, button_over, pressed, chosen;

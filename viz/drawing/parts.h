@@ -1,8 +1,8 @@
 #pragma once
 
-// What scenes of several lessons are made of: grids that fill their room, blocks with their slots,
-// block tables, token chips, notes, a legend. Each says which ids its shapes have, so that pages
-// can hang motion on them.
+// Parts that scenes of several lessons are made of: grids that fill their room, blocks with their
+// slots, block tables, token chips, notes, a legend. Each says which ids its shapes have, so that
+// pages can hang motion on them.
 
 #include <algorithm>
 #include <cstdint>
@@ -122,9 +122,9 @@ void block(Scene& scene, const PoolView& pool, const BlockView& block, const Pla
 /// All blocks, as large as the room allows; from small cells on a heat map. Returns the grid: where
 /// block i of the view is.
 Grid pool(Scene& scene, const PoolView& view, const Place& room);
-/// Where the slots of a block are drawn in a place.
+/// Places of a block's slots within a place.
 Grid slots_in(const Place& at, int count);
-/// What the mouse is told of a block.
+/// Tooltip of a block.
 std::string described(const PoolView& pool, const BlockView& block);
 
 /// A row: the name "A/name", entries "A/entry 0" with the block's number "A/entry 0/id" and, if it

@@ -1,7 +1,6 @@
 #pragma once
 
-// How requests get on: what a request has of its tokens, what it said last, and what it did in each
-// pass.
+// Progress of requests: a request's tokens so far, its last word, and its part in each pass.
 
 #include <algorithm>
 #include <cstdint>
@@ -41,7 +40,7 @@ struct PassColumns {
 /// Columns for the last `total` passes: at least `min`, at most `max`, a power of two times `min`.
 PassColumns pass_columns(const Place& at, size_t total, size_t min, size_t max);
 
-/// What a request did in each pass; none: nothing. kFree: it waited, a thin line.
+/// A request's state in each pass; no value for a pass without it. kFree: it waited, a thin line.
 using PassMarks = std::vector<std::optional<State>>;
 /// Passes alike are one bar: "A/run 0", "A/run 1", ...
 void pass_row(Scene& scene, const SequenceView& request, const PassMarks& marks,

@@ -18,8 +18,8 @@ struct Atlas {
   int width, height;
 };
 
-/// What a corner carries, and the points between corners in proportion: red, green, blue and alpha
-/// of 255, u and v in the atlas.
+/// Values of a corner, which the points between corners have in proportion: red, green, blue and
+/// alpha of 255, u and v in the atlas.
 using Blend = std::array<double, 6>;
 
 class Raster {

@@ -15,7 +15,7 @@
 
 namespace viz {
 
-/// Where a shape is. A line goes from (x, y) to (x + w, y + h).
+/// Place of a shape. A line goes from (x, y) to (x + w, y + h).
 struct Place {
   float x = 0, y = 0, w = 0, h = 0;
   float right() const { return x + w; }
@@ -35,7 +35,7 @@ struct Room {
   float w = 960, h = 540;
 };
 
-/// What a colour means. Hue is a sequence (a request, a beam), and nothing else.
+/// Meaning of a colour. Hue is a sequence (a request, a beam), and nothing else.
 enum class Ink : uint8_t {
   kNone,
   kGround,  // of the whole picture
@@ -90,14 +90,14 @@ struct Shape {
   bool over = false;    // may lie over others: rings, notes, arrows. Drawn last
   float opacity = 1;
 
-  // What a mouse finds here.
+  // For the mouse.
   std::string tooltip = {};
   std::string command = {};              // a click runs it
   std::string selects = {};              // a click selects this (Page::select)
   std::vector<std::string> lights = {};  // ids that light up with this one under the mouse
   bool only_lit = false;                 // drawn only then
 
-  // How it gets here. Without a hint it moves from where its id was, or fades in.
+  // Its motion. Without a hint it moves from where its id was, or fades in.
   std::string from = {};  // a new shape comes from the place of this one in the scene before
   Span when = {};
 
@@ -116,7 +116,7 @@ struct Shape {
   Shape& strike();
 };
 
-/// How a text is set.
+/// Size, paint and alignment of a text.
 struct Type {
   float size = 13;
   Paint paint = {Ink::kText};
@@ -135,7 +135,7 @@ class Scene {
 
   const Room& room() const { return room_; }
   const std::vector<Shape>& shapes() const { return shapes_; }
-  /// What is gone in the next scene, or goes where: see leaves().
+  /// Shape that is gone in the next scene, with the place it goes to: see leaves().
   struct Leaving {
     std::string id;
     std::optional<Place> to;  // none: it stays where it was
@@ -155,7 +155,7 @@ class Scene {
   /// Shapes from the first `count` on: what a part has just drawn.
   std::span<Shape> since(size_t count) { return std::span(shapes_).subspan(count); }
 
-  /// How long the motion to this scene takes, in seconds at usual speed.
+  /// Duration of the motion to this scene, in seconds at usual speed.
   float seconds() const { return seconds_; }
   void lasts(float seconds) { seconds_ = seconds; }
 

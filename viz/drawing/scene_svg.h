@@ -12,7 +12,7 @@
 
 namespace viz {
 
-/// What assistive software reads out, and what a tooltip shows.
+/// Returns a picture without motion. `title` is read out by assistive software, and is the tooltip.
 std::string svg_still(const Scene& scene, const std::string& title);
 
 struct Frame {

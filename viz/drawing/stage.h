@@ -20,7 +20,7 @@ class Stage {
   bool moving() const { return part_ < 1; }
 
   const Scene& scene() const { return scene_; }
-  /// What can be seen now, in the order in which it is drawn.
+  /// Shapes that can be seen now, in the order in which they are drawn.
   const std::vector<Drawn>& drawn() const { return drawn_; }
 
  private:

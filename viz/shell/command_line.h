@@ -15,7 +15,7 @@ using Help = std::vector<std::pair<std::string, std::string>>;
 
 /// The entries of which what is typed may become one.
 Help matching(const Help& help, const std::string& typed);
-/// What Tab makes of it: as far as all entries that match agree.
+/// Returns the text after Tab: longer, as far as all entries that match agree.
 std::string completed(const Help& help, const std::string& typed);
 
 class ImGuiUi;

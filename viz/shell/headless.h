@@ -29,8 +29,8 @@ class Headless {
   /// Moves the mouse to a control, presses and releases. Throws std::runtime_error if there is no
   /// such control, or it is clipped, covered, or disabled.
   void click(const std::string& name);
-  /// What cannot be read in the last frame: parts of the window that scroll up and down, controls
-  /// that end beyond their part, and characters that their font does not have.
+  /// Parts of the last frame that cannot be read: parts of the window that scroll up and down,
+  /// controls that end beyond their part, and characters that their font does not have.
   std::vector<std::string> crowded();
   /// Parts of the window that reach beyond its edges.
   std::vector<std::string> outside() const;

@@ -14,7 +14,7 @@ struct ImVec2;
 
 namespace viz {
 
-/// Where the named controls of the last frame are, in pixels.
+/// Places of the last frame's named controls, in pixels.
 struct Probe {
   struct Control {
     float x = 0, y = 0, w = 0, h = 0;

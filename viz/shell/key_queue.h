@@ -22,7 +22,7 @@ class KeyQueue {
   void add(const Event& event) { events_.push_back(event); }
   bool empty() const { return events_.empty(); }
 
-  /// What the next frame is told, in order. `types`: a text field has the keyboard; it sees one
+  /// Events for the next frame, in order. `types`: a text field has the keyboard; it sees one
   /// change of each key that edits in a frame, and letters that come after it in the next one.
   /// `changes`: a field is about to have it, or has just left it. All events but releases wait for
   /// that.

@@ -10,7 +10,7 @@
 
 namespace viz {
 
-/// What was clicked: to be run, or to be selected; mostly nothing.
+/// Click on a scene: a command to run, or a name to select; mostly neither.
 struct SceneClick {
   std::string command, selects;
 };

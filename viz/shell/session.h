@@ -47,15 +47,15 @@ class Session {
   };
   /// Entries that undo can take back; the same command over and over is one.
   size_t history_size() const { return done_.size(); }
-  /// How often the page has changed: by commands, resets, undo and redo.
+  /// Number of changes of the page: by commands, resets, undo and redo.
   int64_t revision() const { return revision_; }
   /// Whether the last change was a command, so that its motion tells what happened; else the page
   /// was brought to a state that it had, or will have.
   bool moves_on() const { return moves_on_; }
   /// Nothing has been done yet.
   bool is_new() const { return done_.empty() && undone_.empty() && !scenario(); }
-  /// What the commands told that led to the state that is shown, since the page was new; and what
-  /// was refused since the last walk back.
+  /// Lines told by the commands that led to the shown state, since the page was new, and refusals
+  /// since the last walk back.
   const std::vector<LogLine>& log() const { return log_; }
   const std::string& caption() const { return caption_; }  // the last `say`; at first the title
 
@@ -94,7 +94,7 @@ class Session {
   bool is_due(double seconds) const;
   /// The command that step() would run next; empty if there is none.
   std::string next_verb() const;
-  /// How much of the wait before the next step of playing is over, 0 to 1.
+  /// Share of the wait before the next step of playing that is over, 0 to 1.
   double waited() const { return wait_ > 0 ? std::min(1.0, waited_ / wait_) : 1; }
 
  private:
@@ -103,13 +103,13 @@ class Session {
     size_t begin = 0;               // number of commands before its first sentence: not steps
     std::vector<size_t> ends = {};  // of its steps: how many commands have run then
   };
-  /// Where a scenario stands.
+  /// Position in a scenario.
   struct Place {
     std::shared_ptr<const Story> story;
     size_t position = 0;
     bool operator==(const Place&) const = default;
   };
-  /// What one undo takes back.
+  /// Change that one undo takes back.
   struct Done {
     std::string what;
     bool anew = false;                   // from an empty page on
@@ -145,7 +145,7 @@ class Session {
   bool moves_on_ = false;
 };
 
-/// How long a sentence is shown, in seconds.
+/// Time for which a sentence is shown, in seconds.
 double seconds_to_read(std::string_view sentence);
 
 }  // namespace viz

@@ -18,7 +18,8 @@
 
 namespace viz {
 
-/// What a desktop and a browser do in different ways. Both throw UserError for what they cannot.
+/// Functions that a desktop and a browser have in different ways. Both throw UserError for those
+/// that they lack.
 struct Outside {
   std::string save = "Save";  // the button that keeps what was done
   std::string save_tooltip = {};
@@ -73,7 +74,7 @@ class Shell {
   /// Whether the picture moves from state to state; else it changes at once.
   bool motion = true;
   bool light = false;
-  /// How much larger than usual everything is; a window makes its letters so.
+  /// Zoom of everything, 1 as usual; a window makes its letters larger by it.
   float zoom = 1;
   /// Whether the row on top is there; a text that shows one page has none.
   bool tabs = true;
@@ -96,7 +97,7 @@ class Shell {
     int key;
     bool ctrl, shift;
   };
-  /// What a click or a key has begun, by name: the command's, or that of a walk.
+  /// Work that a click or a key has begun, by name: the command's, or that of a walk.
   struct Work {
     std::string name;
     std::function<void()> run;
