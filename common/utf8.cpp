@@ -101,6 +101,18 @@ std::string quote(std::string_view text, size_t max_bytes) {
   return out + "\"";
 }
 
+std::string one_line(std::string message, size_t max_bytes) {
+  if (message.size() > max_bytes) {
+    size_t end = max_bytes / 2;
+    while (end > 0 && (message[end] & 0xC0) == 0x80) --end;  // not inside of a character
+    size_t rest = message.size() - max_bytes / 2;
+    while (rest < message.size() && (message[rest] & 0xC0) == 0x80) ++rest;
+    message.replace(end, rest - end, " [...] ");
+  }
+  std::ranges::replace(message, '\n', ' ');
+  return printable(message);
+}
+
 std::string printable(std::string_view text) {
   std::string out;
   for (size_t pos = 0; pos < text.size();) {

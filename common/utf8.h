@@ -37,6 +37,10 @@ void append_utf8(std::string& text, char32_t code_point);
 /// invisible or change the direction of writing, and ill-formed bytes become \xNN.
 std::string printable(std::string_view text);
 
+/// A message as one line of at most about `max_bytes` bytes: line breaks become spaces, the middle
+/// of a longer one becomes [...], and the rest is printable().
+std::string one_line(std::string message, size_t max_bytes = 1000);
+
 /// `text` in quotes for a one-line message: printable(), and at most about `max_bytes` bytes of it.
 std::string quote(std::string_view text, size_t max_bytes = 60);
 

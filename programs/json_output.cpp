@@ -22,17 +22,12 @@ nlohmann::json json_of(const EngineCounters& counters) {
   return json;
 }
 
-namespace {
-
-/// Returns the text that StreamPrinter shows for these tokens.
 std::string text_of(std::span<const int32_t> tokens, const Tokenizer& tokenizer) {
   StreamingDecoder decoder(tokenizer);
   std::string text;
   for (const int32_t id : tokens) text += decoder.push(id);
   return text + decoder.finish();
 }
-
-}  // namespace
 
 nlohmann::json json_of(const GenerateResult& result, const Tokenizer& tokenizer,
                        std::span<const std::string> prompts) {

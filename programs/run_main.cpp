@@ -1,10 +1,10 @@
 #include "programs/run_main.h"
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "common/console.h"
 #include "common/error.h"
@@ -23,19 +23,10 @@ void on_interrupt(int) {
 
 /// Prints the message as one line that a terminal can show. Returns `code`.
 int report(std::string message, int code) {
-  constexpr size_t kMaxBytes = 1000;
-  if (message.size() > kMaxBytes) {
-    size_t end = kMaxBytes / 2;
-    while (end > 0 && (message[end] & 0xC0) == 0x80) --end;  // not inside of a character
-    size_t rest = message.size() - kMaxBytes / 2;
-    while (rest < message.size() && (message[rest] & 0xC0) == 0x80) ++rest;
-    message.replace(end, rest - end, " [...] ");
-  }
-  std::ranges::replace(message, '\n', ' ');
   std::fflush(stdout);
   const bool red = stderr_has_colour();
   std::fprintf(stderr, "%serror:%s %s\n", red ? "\x1b[31m" : "", red ? "\x1b[m" : "",
-               printable(message).c_str());
+               one_line(std::move(message)).c_str());
   return code;
 }
 

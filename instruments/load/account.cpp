@@ -10,6 +10,7 @@
 
 #include "common/hash.h"
 #include "common/table.h"
+#include "common/utf8.h"
 
 namespace load {
 namespace {
@@ -140,7 +141,7 @@ std::string Account::table() const {
 std::string Account::errors() const {
   std::string lines;
   for (const auto& [kind, found] : error_kinds) {
-    lines += fmt::format("! {} x {}: {}\n", found.first, kind, found.second);
+    lines += fmt::format("! {} x {}: {}\n", found.first, kind, kv::one_line(found.second));
   }
   return lines;
 }

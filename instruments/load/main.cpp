@@ -12,6 +12,7 @@
 #include "common/console.h"
 #include "common/error.h"
 #include "common/table.h"
+#include "common/utf8.h"
 #include "instruments/load/account.h"
 #include "instruments/load/plot.h"
 #include "instruments/load/run.h"
@@ -99,8 +100,8 @@ int run(const Options& options) {
   const RunResult result = load::run(client, asks, model, pace_of(options));
   const Account account(result.outcomes, result.seconds);
   const std::string title =
-      fmt::format("{} to {} ({}), {}", kv::count_of(account.num_requests, "request"), server, model,
-                  described(options));
+      fmt::format("{} to {} ({}), {}", kv::count_of(account.num_requests, "request"), server,
+                  kv::one_line(model, 100), described(options));
   console.print("{}: {:.1f} seconds\n", title, result.seconds);
   if (kv::interrupted()) {
     console.print("! stopped: {} of {} had ended\n", account.num_requests, result.num_planned);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/utf8.h"
 
 namespace route {
 namespace {
@@ -17,7 +18,7 @@ uint64_t hash_of(const json& text) {
   uint64_t hash = 0;
   const auto [stop, error] = std::from_chars(hex.data(), hex.data() + hex.size(), hash, 16);
   if (error != std::errc() || stop != hex.data() + hex.size()) {
-    kv::user_error("a block's hash is {}, wanted 16 hexadecimal digits", text.dump());
+    kv::user_error("a block's hash is {}, wanted 16 hexadecimal digits", kv::quote(hex));
   }
   return hash;
 }

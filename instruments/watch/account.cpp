@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/table.h"
+#include "common/utf8.h"
 
 namespace watch {
 namespace {
@@ -26,12 +27,11 @@ std::string own_words(const EventMirror& mirror, const Chain& chain, const Words
   std::string text = words(tokens);
   text.erase(0, text.find_first_not_of(' '));
   if (kv::display_width(text) <= kWordColumns) return text;
-  while (kv::display_width(text) > kWordColumns - 3) {
-    do text.pop_back();
-    while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80);
-    if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0) text.pop_back();
+  size_t end = 0;
+  for (size_t column = 0; column < kWordColumns - 3; ++column) {
+    end += kv::utf8_step(text, end).length;
   }
-  return text + "..";
+  return text.substr(0, end) + "..";
 }
 
 void print_chains(const kv::Console& console, const Watcher& watcher, size_t max_prefixes,

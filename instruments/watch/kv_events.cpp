@@ -127,6 +127,8 @@ class Fields {
 };
 
 constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
+// Tokens. A picture counts those of all its blocks in an int.
+constexpr int64_t kMaxBlockSize = 1 << 16;
 
 BlockStored stored_of(const Fields& fields) {
   BlockStored event{.block_hashes = fields.hashes(0), .place = fields.place(5, 8)};
@@ -134,7 +136,7 @@ BlockStored stored_of(const Fields& fields) {
   for (const json& token : fields.array(2)) {
     event.token_ids.push_back(static_cast<int32_t>(fields.integer(2, token, kMaxInt)));
   }
-  event.block_size = static_cast<int>(fields.integer(3, fields.at(3, "an integer"), kMaxInt));
+  event.block_size = static_cast<int>(fields.integer(3, fields.at(3, "an integer"), kMaxBlockSize));
   event.lora_name = fields.text(6, "");
   const size_t count = event.block_hashes.size();
   if (!event.token_ids.empty() &&

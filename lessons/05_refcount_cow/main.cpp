@@ -104,7 +104,7 @@ nlohmann::json run_beams(const kv::Console& console, lesson05::SharingEngine& en
     table.add({std::to_string(i + 1), fmt::format("{:.4f}", beam.score),
                fmt::format("{:.4f}", beam.log_prob), std::to_string(beam.tokens.size()),
                beam.finished ? "stop" : "length"});
-    beams.push_back({{"text", tokenizer.decode(beam.tokens)},
+    beams.push_back({{"text", kv::text_of(beam.tokens, tokenizer)},
                      {"tokens", beam.tokens},
                      {"log_prob", beam.log_prob},
                      {"score", beam.score},

@@ -69,6 +69,13 @@ TEST_CASE("utf8: a quoted text is one printable line") {
   CHECK(quote(std::string(100, 'x'), 10) == "\"xxxxxxxxxx...\"");
 }
 
+TEST_CASE("utf8: a message is one printable line, without its middle if it is long") {
+  CHECK(one_line("a\nb\x1b") == "a b\\x1b");
+  CHECK(one_line("0123456789", 10) == "0123456789");
+  CHECK(one_line("0123456789a", 4) == "01 [...] 9a");
+  CHECK(one_line("0\u00e9\u00e9\u00e90", 4) == "0 [...] 0");
+}
+
 TEST_CASE("utf8: characters that hide or turn text are written as bytes") {
   CHECK(quote("a\u202egnp.exe") == "\"a\\xe2\\x80\\xaegnp.exe\"");
   for (const std::string hidden : {"\u0085", "\u061c", "\u200b", "\u2066", "\u2069", "\ufeff"}) {

@@ -231,6 +231,16 @@ TEST_CASE("no line is wider than the terminal") {
   }
 }
 
+TEST_CASE("a model may draw ids that its tokenizer does not have") {
+  const Outcome made = kvtest::shell(
+      "$B/make_model --layers 1 --no-tie --vocab 9000 --out $T/m && "
+      "$B/lesson05 --model $T/m --device cpu --beams 2 --max-tokens 8 --json - && "
+      "$B/lesson09 --model $T/m --device cpu --prompt 'a a a a' --max-tokens 30");
+  CAPTURE(made.err);
+  CHECK(made.code == 0);
+  CHECK(made.out.find("\uFFFD") != std::string::npos);
+}
+
 TEST_CASE("a beam search with a negative length penalty is refused") {
   check_refused("lesson05", "$P --beams 2 --length-penalty -0.5", "--length-penalty");
 }

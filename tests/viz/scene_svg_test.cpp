@@ -60,6 +60,11 @@ TEST_CASE("a still has each label, colours for light and dark, and no motion") {
   CHECK(svg == viz::svg_still(sharing(false), "A \"title\""));
 }
 
+TEST_CASE("a file is XML, whatever bytes a title has") {
+  const std::string svg = viz::svg_still(sharing(false), "<\xFF&\x01\uFFFF\u00e9");
+  CHECK(count(svg, "aria-label=\"&lt;\uFFFD&amp;\uFFFD\u00e9\"") == 1);
+}
+
 TEST_CASE("an animation moves what changes, and nothing else") {
   const std::string svg = animation();
   CHECK(count(svg, "<title>Copy on write</title>") == 1);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/utf8.h"
 #include "viz/drawing/palette.h"
 
 namespace viz {
@@ -19,18 +20,23 @@ std::string hex(Colour colour) {
   return fmt::format("#{:02x}{:02x}{:02x}", colour & 0xFF, colour >> 8 & 0xFF, colour >> 16 & 0xFF);
 }
 
+/// `text` in XML, which may not hold ill-formed bytes, control characters, U+FFFE and U+FFFF.
 std::string escaped(std::string_view text) {
   std::string all;
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '<') {
+  for (size_t pos = 0; pos < text.size();) {
+    const kv::Utf8Step step = kv::utf8_step(text, pos);
+    const std::string_view part = text.substr(pos, step.length);
+    pos += step.length;
+    if (part == "<") {
       all += "&lt;";
-    } else if (c == '&') {
+    } else if (part == "&") {
       all += "&amp;";
-    } else if (c == '"') {
+    } else if (part == "\"") {
       all += "&quot;";
-    } else if (code >= 0x20) {
-      all += c;
+    } else if (!step.valid || step.code_point == 0xFFFE || step.code_point == 0xFFFF) {
+      all += "\uFFFD";
+    } else if (step.code_point >= 0x20) {
+      all += part;
     }
   }
   return all;

@@ -22,6 +22,11 @@ bool is_change(const Command& command) {
   return is_step(command) && command.verb != "fails" && command.verb != "reset";
 }
 
+/// `why` a command failed, with its line: messages of a lesson's classes have none yet.
+std::string placed(const Command& command, const std::string& why) {
+  return why.starts_with("line ") ? why : command.place() + why;
+}
+
 /// Where the step ends that begins there: after the next command that changes the page or is
 /// refused, and what is expected of it.
 size_t end_of_step(const std::vector<Command>& commands, size_t from) {
@@ -57,10 +62,8 @@ void Session::run(const Command& command, bool of_scenario) {
   try {
     apply(command, of_scenario);
   } catch (const std::runtime_error& error) {
-    // A device that fails is told like a refused command, so the window stays open. Messages of a
-    // lesson's classes have no line number yet.
-    const std::string text = error.what();
-    tell(text.starts_with("line ") ? text : command.place() + text, true);
+    // A device that fails is told like a refused command, so the window stays open.
+    tell(placed(command, error.what()), true);
     throw kv::UserError(log_.back().text);
   }
 }
@@ -141,12 +144,16 @@ void Session::do_all(const Done& done) {
   }
   for (int64_t i = 0; i < done.times; ++i) {
     for (const Command& command : done.commands) {
-      if (command.verb == "fails") {
-        fails(command);
-      } else if (command.verb == "expect") {
-        expect(command);
-      } else {
-        tell(do_on_page(command), false);
+      try {
+        if (command.verb == "fails") {
+          fails(command);
+        } else if (command.verb == "expect") {
+          expect(command);
+        } else {
+          tell(do_on_page(command), false);
+        }
+      } catch (const std::runtime_error& error) {
+        throw kv::UserError(placed(command, error.what()));
       }
     }
   }

@@ -136,6 +136,8 @@ TEST_CASE("load: quantiles, tables and plots of no value, one and many") {
   outcomes[0].cached_tokens = 0;
   CHECK(Account(outcomes, 2).tells_cached);
   CHECK(account.errors() == "! 2 x HTTP 503: full\n");
+  outcomes[1].error_message = "two\nlines\x1b[31m";
+  CHECK(Account(outcomes, 2).errors() == "! 2 x HTTP 503: two lines\\x1b[31m\n");
   CHECK(account.table().find("1.50 s") != std::string::npos);
   CHECK(account.json()["tokens_per_second"] == 1.5);
   CHECK(account.json()["errors"]["HTTP 503"] == 2);

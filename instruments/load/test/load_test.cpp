@@ -202,4 +202,6 @@ TEST_CASE("load: options and servers that do not fit are refused in one line") {
                 "/v1/models: HTTP 404, <html>; wanted a server with OpenAI's API");
   const TinyServer server(answer);
   CHECK(shell("$B/load --requests 1 --url " + server.url() + "/v1/").code == 0);
+  const Outcome odd = run_load(server, "--requests 1 --model \"$(printf 'a\\nb\\033')\"");
+  CHECK(odd.out.starts_with("1 request to " + server.url() + " (a b\\x1b), "));
 }

@@ -181,4 +181,8 @@ TEST_CASE("route: what is no event is refused") {
   CHECK_THROWS(mirror.take(
       "data: {\"seq\":0,\"events\":[{\"type\":\"BlockStored\",\"block_hashes\":[\"xy\"]}]}\n\n"));
   CHECK_THROWS(mirror.take_snapshot("{}"));
+  const std::string odd =
+      R"({"seq":0,"blocks":[{"hash":")" + std::string(5000, 'z') + R"(","copies":1}]})";
+  CHECK_THROWS_WITH(mirror.take_snapshot(odd),
+                    doctest::Contains("zzz...\", wanted 16 hexadecimal digits"));
 }

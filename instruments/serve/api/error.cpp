@@ -5,6 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "common/utf8.h"
+
 namespace serve {
 namespace {
 
@@ -26,8 +28,9 @@ std::string json_text(const std::string& text) {
 
 std::string body_of(const ApiError& error) {
   return fmt::format(R"({{"error":{{"message":{},"type":"{}","param":{},"code":{}}}}})",
-                     json_text(error.what()), type_of(error.status),
-                     error.param.empty() ? "null" : json_text(error.param), error.status);
+                     json_text(kv::one_line(error.what())), type_of(error.status),
+                     error.param.empty() ? "null" : json_text(kv::one_line(error.param)),
+                     error.status);
 }
 
 }  // namespace serve

@@ -16,7 +16,8 @@ struct ApiError : std::runtime_error {
   std::string param;
 };
 
-/// vLLM's body of an error: {"error":{"message":..,"type":..,"param":..,"code":400}}
+/// vLLM's body of an error: {"error":{"message":..,"type":..,"param":..,"code":400}}. The texts are
+/// one line each and bounded, although a request's own words may be in them.
 std::string body_of(const ApiError& error);
 
 /// `text` as JSON, with its quotes. Bytes that are no UTF-8 become U+FFFD.

@@ -222,6 +222,10 @@ TEST_CASE("api: errors are vLLM's, and hold for any bytes") {
   CHECK(body_of(ApiError(502, "x")).find(R"("type":"InternalServerError")") != std::string::npos);
   CHECK(body_of(ApiError(503, "x")).find(R"("param":null,"code":503)") != std::string::npos);
   CHECK(nlohmann::json::accept(body_of(ApiError(404, "\xFF\xC3"))));
+  const std::string lines = body_of(ApiError(404, "a\nb\x1b" + std::string(5000, 'x'), "c\n"));
+  CHECK(lines.starts_with(R"({"error":{"message":"a b\\x1bxxx)"));
+  CHECK(lines.find(R"("param":"c ")") != std::string::npos);
+  CHECK(lines.size() < 1200);
 }
 
 TEST_CASE("api: a stream of a chat") {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstring>
 #include <deque>
 #include <iterator>
@@ -64,19 +65,18 @@ class Socket {
         return false;
       const bool no_address =
           error.num() == EPROTONOSUPPORT || error.num() == EINVAL || error.num() == ENODEV;
-      if (no_address) {
-        kv::user_error("{} {}: not an address; wanted an address as tcp://127.0.0.1:5557", what_,
-                       endpoint_);
-      }
+      if (no_address) refuse();
       kv::user_error("{} {}: {}", what_, endpoint_, error.what());
     }
   }
   std::string bind() {
+    check_port();
     with([&] { socket_.bind(endpoint_); });
     return socket_.get(zmq::sockopt::last_endpoint);
   }
   const std::string& endpoint() const { return endpoint_; }
   void connect() {
+    check_port();
     with([&] { socket_.connect(endpoint_); });
   }
   /// Binds a PAIR socket at `address` to which ZeroMQ tells connections that begin and end.
@@ -107,6 +107,18 @@ class Socket {
   }
 
  private:
+  [[noreturn]] void refuse() const {
+    kv::user_error("{} {}: not an address; wanted an address as tcp://127.0.0.1:5557", what_,
+                   endpoint_);
+  }
+  /// Refuses a port that no machine has: ZeroMQ would take another one.
+  void check_port() const {
+    const char* const end = endpoint_.data() + endpoint_.size();
+    uint16_t port = 0;
+    const auto read = std::from_chars(endpoint_.data() + endpoint_.rfind(':') + 1, end, port);
+    if (endpoint_.starts_with("tcp:") && read.ec == std::errc::result_out_of_range) refuse();
+  }
+
   const char* what_;
   std::string endpoint_;
   zmq::socket_t socket_;

@@ -129,6 +129,8 @@ TEST_CASE("kv events: what is wrong is named") {
         std::string::npos);
   CHECK(refusal_of({"BlockStored", first, nullptr, {1, 2}}) ==
         "event 0, BlockStored: block_size: found nothing, wanted an integer");
+  CHECK(refusal_of({"BlockStored", first, nullptr, json::array(), 65'537}) ==
+        "event 0, BlockStored: block_size: found 65537, wanted 0 to 65536");
   CHECK(refusal_of({"BlockStored", first, true, {1, 2}, 2}) ==
         "event 0, BlockStored: parent_block_hash: found boolean, wanted a number or bytes");
   CHECK(refusal_of({"BlockRemoved", kFirst}) ==

@@ -156,6 +156,10 @@ TEST_CASE("sockets: an endpoint that is none, or taken, is refused by name") {
                        kv::UserError);
   CHECK_THROWS_WITH_AS(Subscriber("nonsense://x"), doctest::Contains("nonsense://x"),
                        kv::UserError);
+  CHECK_THROWS_WITH_AS(Publisher("tcp://127.0.0.1:99999"), doctest::Contains("not an address"),
+                       kv::UserError);
+  CHECK_THROWS_WITH_AS(Subscriber("tcp://127.0.0.1:65536"), doctest::Contains("not an address"),
+                       kv::UserError);
   const Publisher one("tcp://127.0.0.1:*");
   CHECK_THROWS_WITH_AS(Publisher(one.endpoint()), doctest::Contains("in use"), kv::UserError);
 }

@@ -65,6 +65,19 @@ TEST_CASE("watch: lost and damaged frames are told, and the rest is read") {
   CHECK(made.out.find(R"("missing_batches": 3)") != std::string::npos);
 }
 
+TEST_CASE("watch: of a block of any size the beginning is shown, at once") {
+  const kvtest::TempDir dir;
+  const std::string recording = (dir.path() / "r").string();
+  constexpr int kTokens = 65'536;
+  const watch::BlockStored stored{.block_hashes = {watch::hash_of(1)},
+                                  .token_ids = std::vector<int32_t>(kTokens, INT32_MAX),
+                                  .block_size = kTokens};
+  watch::RecordingWriter(recording).send({.payload = watch::encode({.ts = 1, .events = {stored}})});
+  const auto out = shell("timeout 10 $B/watch " + recording);
+  CHECK(out.code == 0);
+  CHECK(out.out.find("2147483647 2147483647 2147483647 21474836..  ") != std::string::npos);
+}
+
 TEST_CASE("watch: no option writes over the recording that is read, or made") {
   const std::string same = "cp " + kExample + " $T/day && cd $T && ln -s day link && ln day hard; ";
   for (const char* name : {"day", "./day", "link", "hard", "$T/day"}) {

@@ -6,6 +6,7 @@
 
 #include "common/table.h"
 #include "viz/drawing/parts.h"
+#include "viz/drawing/text_room.h"
 
 namespace lesson02 {
 namespace {
@@ -176,20 +177,33 @@ class Range {
   float x(int64_t slot) const {
     return scene_.room().w * static_cast<float>(slot) / Reservations::kCapacity;
   }
+  /// The place of `size` slots from `begin` on. One slot alone can be seen, too.
+  viz::Place of_slots(int64_t begin, int64_t size, float y, float h) const {
+    const float w = std::max(x(size) - 2, 1.0f);
+    return {std::min(x(begin) + 1, scene_.room().w - w), y, w, h};
+  }
   viz::Place in_strip(int64_t begin, int64_t size) const {
-    return {x(begin) + 1, 0.36f * h_, x(size) - 2, 0.26f * h_};
+    return of_slots(begin, size, 0.36f * h_, 0.26f * h_);
   }
   viz::Place in_tray() const { return {1, 20, 0, 0.26f * h_}; }
+
+  /// A label is left out, and null returned, where no letters fit: its box has a tooltip.
+  viz::Shape* label(const std::string& id, const viz::Place& at, const std::string& text,
+                    const viz::Type& type) {
+    constexpr float kLeast = 6;
+    if (viz::text_width(text, viz::readable(scene_.room(), kLeast)) > at.w) return nullptr;
+    return &scene_.label(id, at, text, type, kLeast);
+  }
 
   void request(const Reservation& one, const viz::Place& at) {
     const std::string id = "request " + one.name;
     viz::dress(scene_.box(id, at, {}), viz::State::kInUse, one.hue)
         .selecting(one.name)
         .tip(fmt::format("{}: {}", one.name, kv::count_of(one.size, "slot")));
-    scene_.label(id + "/name", {at.x + 4, at.y, at.w - 8, 0.6f * at.h}, one.name,
-                 {.size = 20, .align = viz::Align::kCentre}, 6);
-    scene_.label(id + "/size", {at.x + 3, at.middle_y(), at.w - 6, 0.4f * at.h},
-                 kv::with_commas(one.size), {.align = viz::Align::kCentre}, 6);
+    label(id + "/name", {at.x + 4, at.y, at.w - 8, 0.6f * at.h}, one.name,
+          {.size = 20, .align = viz::Align::kCentre});
+    label(id + "/size", {at.x + 3, at.middle_y(), at.w - 6, 0.4f * at.h}, kv::with_commas(one.size),
+          {.align = viz::Align::kCentre});
   }
 
   void draw_tray() {
@@ -203,7 +217,7 @@ class Range {
                                             static_cast<float>(std::max<int64_t>(all, 1)));
     for (const Reservation& one : range_.all()) {
       if (one.range) continue;
-      at.w = x(one.size) * shrunk - 2;
+      at.w = std::max(x(one.size) * shrunk - 2, 1.0f);
       request(one, at);
       at.x = at.right() + 2;
     }
@@ -218,10 +232,9 @@ class Range {
           .edged(viz::paint(viz::Ink::kDim), 1.2f)
           .during(appear)
           .tip(fmt::format("a hole of {}", kv::count_of(hole.size, "slot")));
-      scene_
-          .label(id + "/size", at.inset(3), kv::with_commas(hole.size),
-                 {.paint = {viz::Ink::kDim}, .align = viz::Align::kCentre}, 6)
-          .during(appear);
+      viz::Shape* const size = label(id + "/size", at.inset(3), kv::with_commas(hole.size),
+                                     {.paint = {viz::Ink::kDim}, .align = viz::Align::kCentre});
+      if (size != nullptr) size->during(appear);
     }
     for (const Reservation& one : range_.all()) {
       if (one.range) request(one, in_strip(one.range->begin, one.size));
@@ -251,7 +264,7 @@ class Range {
         .during(kTold);
     int64_t begin = 0;
     for (const SlotRange& hole : range_.arena().holes()) {
-      const viz::Place at{x(begin) + 1, y, x(hole.size) - 2, bar};
+      const viz::Place at = of_slots(begin, hole.size, y, bar);
       viz::dress(scene_.box(fmt::format("free {}", hole.begin), at, {}), viz::State::kFree)
           .edged(viz::paint(viz::Ink::kDim), 1.2f)
           .during(kTold);
@@ -259,13 +272,12 @@ class Range {
     }
     const Reservation* next = range_.first_waiting();
     if (next == nullptr) return;
-    const viz::Place at{1, y + bar + 4, x(next->size) - 2, bar};
+    const viz::Place at = of_slots(0, next->size, y + bar + 4, bar);
     viz::dress(scene_.box("wanted", at, {}), viz::State::kInUse, next->hue).during(kEnd);
-    scene_
-        .label("wanted/name", at.inset(2),
-               fmt::format("{} {}", next->name, kv::with_commas(next->size)),
-               {.align = viz::Align::kCentre}, 6)
-        .during(kEnd);
+    viz::Shape* const name = label("wanted/name", at.inset(2),
+                                   fmt::format("{} {}", next->name, kv::with_commas(next->size)),
+                                   {.align = viz::Align::kCentre});
+    if (name != nullptr) name->during(kEnd);
   }
 
   /// A ghost stops over each hole, sticks out, and goes on.
@@ -274,7 +286,7 @@ class Range {
     const std::string id = "request " + search.name;
     const bool at_once = !range_.released().empty() && search.too_small.empty();
     viz::Place from = in_tray();
-    from.w = x(one.size) - 2;
+    from.w = in_strip(0, one.size).w;
     const viz::Place last = scene_.find(id)->at;
     for (size_t i = 0; i < legs_of(search) && !at_once; ++i) {
       const bool stands = i % 2 == 1;
@@ -287,7 +299,8 @@ class Range {
       from = to;
     }
     for (const char* part : {"", "/name", "/size"}) {
-      scene_.find(id + part)->during({at_once ? all.begin : all.end - 0.02f, all.end});
+      viz::Shape* const shape = scene_.find(id + part);
+      if (shape != nullptr) shape->during({at_once ? all.begin : all.end - 0.02f, all.end});
     }
     if (!search.hole) return;
     viz::Shape taken{.id = "taken " + search.name,

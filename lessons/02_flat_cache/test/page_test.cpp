@@ -91,3 +91,12 @@ TEST_CASE("many slabs, and many requests, have legible pictures") {
   ui.run("release B");
   for (const std::string& fault : viz::layout_faults(*page)) FAIL_CHECK(fault);
 }
+
+TEST_CASE("a request, and a hole, of a slot or two has a legible picture") {
+  const auto page = lesson02::make_page({});
+  kvtest::FakeUi ui(*page);
+  for (const char* line : {"show range", "reserve A 1", "reserve B 4090", "reserve C 40"}) {
+    ui.run(line);
+    for (const std::string& fault : viz::layout_faults(*page)) FAIL_CHECK(fault);
+  }
+}

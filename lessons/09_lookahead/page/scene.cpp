@@ -272,10 +272,11 @@ class Picture {
     const int known = part.first_guess();
     for (int i = 0; i < part.length; ++i) {
       for (const int position : {part.found - 1 - i, known - 1 - i}) {
+        const std::string mark = fmt::format("{}/seen {}", asked.name, position);
         const viz::Shape* const box = scene_.find(page_.slot_id(asked, position));
-        if (box == nullptr) continue;
+        if (box == nullptr || scene_.find(mark) != nullptr) continue;  // the two may overlap
         const Place at = box->at;
-        viz::twin_bar(scene_, fmt::format("{}/seen {}", asked.name, position), at).during(kSeen);
+        viz::twin_bar(scene_, mark, at).during(kSeen);
       }
     }
     const viz::Shape* const from = scene_.find(page_.slot_id(asked, part.found));

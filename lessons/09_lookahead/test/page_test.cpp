@@ -8,6 +8,7 @@
 
 #include "page/lookahead.h"
 #include "tests/viz/page_fixture.h"
+#include "viz/drawing/layout.h"
 
 namespace {
 
@@ -52,6 +53,12 @@ TEST_CASE_FIXTURE(Fixture, "a guess is laid into the slots after the tokens, fro
   CHECK(shape(scene, "pass 1/A/text").text == "10");
   CHECK(count(scene, "pass 1/A/guess") == 4);
   check_refused("guess", "run the pass");
+}
+
+TEST_CASE_FIXTURE(Fixture, "an n-gram that overlaps its earlier place is marked once") {
+  run({"new A \"a b a b a b\" \"a b\"", "guess"});
+  for (const std::string& fault : viz::layout_faults(picture())) FAIL_CHECK(fault);
+  CHECK(count(picture(), "A/seen") == 6);
 }
 
 TEST_CASE_FIXTURE(Fixture, "the first wrong guess and those after it are struck out") {
