@@ -42,7 +42,7 @@ TEST_CASE("help names every option and exits with 0") {
 
 TEST_CASE("wrong numbers and unknown options give one line and exit code 2") {
   for (const std::string program : kPrograms) {
-    for (const char* bad : {"-1", "2147483648", "99999999999999999999", "x", "''", "1.5"}) {
+    for (const char* bad : {"0", "-1", "2147483648", "99999999999999999999", "x", "''", "1.5"}) {
       check_refused(program, std::string("$P --max-tokens ") + bad, "--max-tokens");
     }
     check_refused(program, "$P --temperature nan", "--temperature");

@@ -54,7 +54,7 @@ if command -v zsh >/dev/null; then
 else
   expect 0 ':1:[$]COMP_CWORD' completion zsh # zsh takes a letter after the colon for a modifier
 fi
-for words in "" "site --help" "help exercise" "help kernel" "planted --help" "stale --help" "help build"; do
+for words in "" "site --help" "help exercise" "help kernel" "planted --help" "stale --help" "help build" stale; do
   for columns in 60 80; do
     if COLUMNS=$columns "$course" $words | grep -n "^.\{$((columns + 1))\}"; then
       echo "course $words: lines of more than $columns columns"
@@ -62,10 +62,19 @@ for words in "" "site --help" "help exercise" "help kernel" "planted --help" "st
     fi
   done
 done
+if COLUMNS=80 python3 -c "import sys
+sys.path.insert(0, '$(dirname "$course")/tools')
+import planted_bugs as planted
+for bug in planted.bugs_of(planted.ROOT / 'lessons/05_refcount_cow/test/planted.txt'):
+    print(bug.shown('lesson05: a test with a name of many words ' * 2))" | grep -n "^.\{81\}"; then
+  echo "course planted: lines of more than 80 columns"
+  fails=1
+fi
 for command in setup build test bench stale web site pictures completion; do # none of them does what it explains
   COURSE_BUILD=/proc/none expect 0 "^(  )?./course $command " $command --help
 done
 expect 2 "error: unknown command 'fly'; ./course alone" fly
+expect 2 "error: unknown command 'install'; ./course alone" install # a guess must be near
 expect 2 "error: unknown command 'tset'; did you mean ./course test\?" tset
 expect 2 "error: unknown command 'RUN'; did you mean ./course run\?" RUN
 expect 2 "error: unknown command '5'; did you mean ./course run 5\?" 5
@@ -88,6 +97,7 @@ run rum;found 'rum', wanted a lesson's number
 viz warpp;did you mean warp\?
 viz foo;found 'foo', wanted a lesson's number, warp, watch or an option; ./course lists
 run devise;did you mean --device\?
+run 5 --threads 2;unknown option '--threads'; ./course run 5 --help
 run --max-token 3;did you mean --max-tokens\? ./course run --help
 run 5 --beems=3;did you mean --beams\? ./course run 5 --help
 viz 3 --scipt x;did you mean --script\?
