@@ -171,7 +171,8 @@ Option& Option::output_file() {
   option_->check(validator("a file in a folder that is there", "", [](const std::string& text) {
     std::error_code none;
     const std::filesystem::path folder = std::filesystem::path(text).parent_path();
-    return folder.empty() || std::filesystem::is_directory(folder, none);
+    return !std::filesystem::is_directory(text, none) &&
+           (folder.empty() || std::filesystem::is_directory(folder, none));
   }));
   return *this;
 }

@@ -177,6 +177,13 @@ TEST_CASE("Ctrl-C at any moment while a program starts ends it cleanly") {
   }
 }
 
+TEST_CASE("a dumb terminal gets no escape sequences, and any other has a red word") {
+  const std::string on_a_terminal =
+      "NO_COLOR= python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' $P --fly </dev/null";
+  CHECK(shell("lesson01", "TERM=xterm " + on_a_terminal).out.find("\x1b[31m") == 0);
+  CHECK(shell("lesson01", "TERM=dumb " + on_a_terminal).out.find("error:") == 0);
+}
+
 TEST_CASE("a program that only prints text takes no --json") {
   for (const auto& [program, flag] : {std::pair{"lesson01", "--table"},
                                       {"lesson01", "--order"},

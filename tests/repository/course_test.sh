@@ -92,6 +92,10 @@ for command in $("$course" completion words ''); do
   [ -z "${lacking// /}" ] || { echo "completion: ./course $command lacks $lacking" && fails=1; }
 done
 expect 2 "error: unknown command 'fly'; ./course alone" fly
+for term in dumb xterm; do
+  said=$(NO_COLOR='' TERM=$term python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$course" fly </dev/null)
+  [[ $term,$said = dumb,error:* || $term,$said = xterm,$'\e'* ]] || { echo "course fly on TERM=$term: $said" && fails=1; }
+done
 expect 2 "error: unknown command 'install'; ./course alone" install # a guess must be near
 expect 2 "error: unknown command 'tset'; did you mean ./course test\?" tset
 expect 2 "error: unknown command 'RUN'; did you mean ./course run\?" RUN
