@@ -266,7 +266,8 @@ TEST_CASE("the scheduler refuses what makes no sense, in one line") {
   check_refused("lesson08", "$P --device cpu --num-blocks 3", "the pool has 3");
   check_refused("lesson08", "$P --device cpu --order fair", "first-come or priority");
   check_refused("lesson08", "$P --device cpu --block-size 3", "power of two");
-  check_refused("lesson08", "$P --device cpu --requests /nowhere/x.jsonl", "/nowhere/x.jsonl");
+  check_refused("lesson08", "$P --device cpu --requests /nowhere/x.jsonl",
+                "/nowhere/x.jsonl: cannot read the requests: No such");
   check_refused("lesson08", "$P --device cpu --no-check --timeline /nowhere/t.svg",
                 "/nowhere/t.svg");
 }

@@ -163,8 +163,9 @@ void write_png(const std::filesystem::path& file, const std::vector<uint8_t>& rg
                int height) {
   std::FILE* out = std::fopen(file.c_str(), "wb");
   const auto refuse = [&file] {
-    kv::user_error("{}: cannot write the picture: {}; name a file where there is room",
-                   file.string(), std::strerror(errno));
+    kv::user_error(
+        "{}: cannot write the picture: {}; name a file in a folder that you can write to",
+        file.string(), std::strerror(errno));
   };
   if (out == nullptr) refuse();
   bool good = true;
