@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "common/error.h"
@@ -23,7 +24,10 @@ void Console::flush() const {
   if (std::fflush(file_) != 0) standard_output_failed();
 }
 
-bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
+bool stderr_is_terminal() {
+  const char* const term = std::getenv("TERM");
+  return isatty(STDERR_FILENO) == 1 && (term == nullptr || std::string_view(term) != "dumb");
+}
 
 void ProgressLine::show(int64_t done, int64_t all) {
   using namespace std::chrono_literals;

@@ -41,7 +41,7 @@ class Console {
   std::FILE* file_;
 };
 
-/// True if standard error is a terminal.
+/// True if standard error is a terminal that can rewrite a line, which TERM=dumb cannot.
 bool stderr_is_terminal();
 
 /// Shows on standard error how much is done, once two seconds have passed. A terminal gets one line

@@ -137,7 +137,7 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
-    user_error("{}: no such file", path.string());
+    user_error("{}: no such file; wanted one to read, check the path", path.string());
   }
   if (!std::filesystem::is_regular_file(status)) {
     user_error("{}: not a regular file, wanted one to read", path.string());

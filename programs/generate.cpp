@@ -59,7 +59,7 @@ void add_generate_options(CommandLine& command, GenerateOptions& options) {
   command.list("--prompt TEXT", options.prompts, "text to continue; repeat it for several at once")
       .not_empty();
   command.value("--max-tokens N", options.max_tokens, "most tokens to generate for each prompt")
-      .between(0, 1 << 20);
+      .between(1, 1 << 20);
   add_model_options(command, options);
   add_seed_option(command, options, "the same seed draws the same tokens");
   command.value("--temperature T", sampling.temperature, "0 takes the likeliest token every time")

@@ -55,15 +55,19 @@ CLI::Validator real_validator(const std::string& range, const Allowed& allowed) 
   });
 }
 
-/// Insertions, deletions and replacements of a character that make `b` of `a`.
+/// Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`.
 size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);  // distances of a's first i characters to each start of b
   std::iota(row.begin(), row.end(), size_t{0});
+  std::vector<size_t> two_before, before;  // those of a's first i - 2 and i - 1 characters
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
+    two_before = std::exchange(before, row);
+    row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({replaced, row[j] + 1, row[j - 1] + 1}));
+      const bool same = a[i - 1] == b[j - 1];
+      row[j] = std::min({before[j - 1] + (same ? 0 : 1), before[j] + 1, row[j - 1] + 1});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], two_before[j - 2] + 1);
     }
   }
   return row.back();
@@ -74,10 +78,11 @@ std::string refusal(const CLI::App& app, const std::string& word) {
   if (!word.starts_with('-')) return fmt::format("unexpected '{}'; ", word);
   const std::string name = word.substr(0, word.find('='));
   std::string nearest;
-  size_t least = name.size() < 5 ? 0 : 1 + (name.size() - 2) / 4;  // more is no typo
+  const size_t letters = name.size() - std::min(name.find_first_not_of('-'), name.size());
+  size_t least = letters / 3 + 1;  // more than a third of the letters is no typo
   for (const CLI::Option* option : app.get_options()) {
     const size_t distance = edit_distance(name, option->get_name());
-    if (distance > least || (distance == least && !nearest.empty())) continue;
+    if (distance >= least) continue;
     nearest = option->get_name();
     least = distance;
   }
@@ -166,7 +171,8 @@ Option& Option::output_file() {
   option_->check(validator("a file in a folder that is there", "", [](const std::string& text) {
     std::error_code none;
     const std::filesystem::path folder = std::filesystem::path(text).parent_path();
-    return folder.empty() || std::filesystem::is_directory(folder, none);
+    return !std::filesystem::is_directory(text, none) &&
+           (folder.empty() || std::filesystem::is_directory(folder, none));
   }));
   return *this;
 }

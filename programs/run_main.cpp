@@ -43,7 +43,7 @@ int run_main(CommandLine& command, int argc, char** argv, const std::function<vo
   } catch (const ClosedPipe&) {
     return kExitClosedPipe;
   } catch (const UserError& error) {
-    return report(error.what(), kExitUser);
+    return report(error.what(), interrupted() ? kExitInterrupted : kExitUser);
   } catch (const DeviceError& error) {
     return report(error.what(), kExitUser);
   } catch (const std::bad_alloc&) {

@@ -21,6 +21,10 @@ const usage = `./course site [options]     makes the course as a static web site
   --test        checks it: links, pictures, anchors; in Chromium what a reader
                 does, accessibility, sizes
   --help        this list
+
+takes     a minute; the first time npm installs VitePress into site, too
+result    build/site (or --out DIR), for any web server
+example   ./course web && ./course site --serve
 `
 
 function fail(message) {

@@ -1,7 +1,6 @@
 """Command lines whose help and errors read as those of ./course. Run as a program, it breaks the lines of standard
-input that the terminal has no room for."""
+input that the terminal has no room for; with a WORD, it prints the word of standard input that WORD nearly is."""
 import argparse
-import difflib
 import os
 import re
 import sys
@@ -52,6 +51,24 @@ def fitted(text, columns=None):
     return "\n".join(broken)
 
 
+def distance(a, b):
+    """Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`."""
+    rows = [list(range(len(b) + 1))]
+    for i, x in enumerate(a, 1):
+        rows.append([i])
+        for j, y in enumerate(b, 1):
+            swapped = rows[i - 2][j - 2] + 1 if i > 1 and j > 1 and a[i - 2 : i] == y + b[j - 2] else i + j
+            rows[i].append(min(rows[i - 1][j - 1] + (x != y), rows[i - 1][j] + 1, rows[i][j - 1] + 1, swapped))
+    return rows[-1][-1]
+
+
+def nearest(word, words):
+    """The word that was meant, or "". At most a third of the letters is wrong, as in programs/options.cpp."""
+    letters = word.lower().lstrip("-")
+    near = min(words, key=lambda known: distance(letters, known.lstrip("-")), default="")
+    return near if distance(letters, near.lstrip("-")) <= len(letters) // 3 else ""
+
+
 class Help(argparse.RawDescriptionHelpFormatter):
     def _fill_text(self, text, width, indent):
         return fitted(text)
@@ -69,8 +86,8 @@ class Parser(argparse.ArgumentParser):
         if unknown := re.search(r"unrecognized arguments: (\S+)", message):
             word = unknown[1].split("=")[0]
             message = f"unknown option '{word}'" if word.startswith("-") else f"unexpected '{word}'"
-            near = difflib.get_close_matches(word, re.findall(r"--\w[\w-]*", self.format_help()), 1)
-            guess = f" did you mean {near[0]}?" if near else ""
+            near = nearest(word, re.findall(r"--\w[\w-]*", self.format_help()))
+            guess = f" did you mean {near}?" if near else ""
         elif lacking := re.search(r"argument (\S+): expected one argument", message):
             message = f"{lacking[1]}: a value is missing, wanted {self.wanted(lacking[1])}"
         elif wrong := re.search(r"argument (\S+): invalid \w+ value: (.*)", message):
@@ -97,4 +114,4 @@ def end_with(main, *mistakes):
 
 
 if __name__ == "__main__":
-    end_with(lambda: print(fitted(sys.stdin.read()), end=""))
+    end_with(lambda: print(nearest(sys.argv[1], sys.stdin.read().split()) if sys.argv[1:] else fitted(sys.stdin.read()), end=""))

@@ -275,6 +275,7 @@ def watch(lesson, folder, options):
                 time.sleep(0.2)
             time.sleep(0.1)  # an editor may write in two goes
     except KeyboardInterrupt:
+        checks.end_background(folder)
         print()
         return code
 

@@ -66,7 +66,7 @@ def stale():
         lines = changed_since(data["commit"])
         if lines is None:
             num_unknown += 1
-            print(f"{path.relative_to(ROOT)}: this clone lacks its commit, {data['commit']}")
+            print(course_arguments.fitted(f"{path.relative_to(ROOT)}: this clone lacks its commit, {data['commit']}"))
             continue
         changed = {name: n for name, n in lines.items() if n and name.startswith(tuple(data["measures"])) and (ROOT / name).exists()}
         if not changed:
@@ -74,13 +74,14 @@ def stale():
         num_stale += 1
         shown = [str(text.relative_to(ROOT)) for text, words in texts.items() if path.name in words]
         most = sorted(changed, key=changed.get, reverse=True)[:3]
-        print(f"{path.relative_to(ROOT)}: {data['date']}, {data['commit']}, on {data['device']}\n"
+        print(course_arguments.fitted(f"{path.relative_to(ROOT)}\n"
+              f"  measured  {data['date']}, {data['commit']}, on {data['device']}\n"
               f"  command   {data['command']}\n"
               f"  shown in  {', '.join(shown) or 'a figure'}\n"
-              f"  since     {sum(changed.values())} lines, most in {', '.join(most)}")
+              f"  since     {sum(changed.values())} lines, most in {', '.join(most)}"))
     print(f"{num_stale} of {len(files)} files are older than the code that they measure")
     if num_unknown:
-        print(f"{num_unknown} cannot be told: wanted the whole history (git fetch --unshallow)")
+        print(course_arguments.fitted(f"{num_unknown} cannot be told: wanted the whole history (git fetch --unshallow)"))
     return 1 if num_stale or num_unknown else 0
 
 

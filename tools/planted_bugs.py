@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Puts one bug at a time into a copy of the course's real code, and sees a test find it.
 
-    ./course planted                     all bugs, as a table
+    ./course planted                     all bugs
     ./course planted --only 05/          those with these words in their lesson, file or text (a whole
                                          file takes minutes)
     tools/planted_bugs.py --bin FOLDER   the same in a build that is there
@@ -77,6 +77,9 @@ class Bug:
 
     def pattern(self):
         return re.compile(r"\s+".join(re.escape(word) for word in self.old.split()))
+
+    def shown(self, found):
+        return course_arguments.fitted(f"{self.what}\n  in        {self.place}\n  found by  {found or 'NO TEST'}\n")
 
     def planted(self):
         return self.pattern().sub(lambda _: self.new, self.source.read_text())
@@ -296,13 +299,11 @@ def main():
     for preset, test in programs:  # before the threads
         builds[preset].link_command(test)
     missed = 0
-    print(f"{'bug':<66}  {'in':<24}  found by")
-    print("-" * 66 + "  " + "-" * 24 + "  " + "-" * 40)
     with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
         for bug, found in zip(bugs, pool.map(lambda bug: try_bug(builds[bug.preset()], bug, options), bugs)):
             missed += not found or found.startswith("ERROR")
-            print(f"{bug.what:<66}  {bug.place:<24}  {found or 'NO TEST'}", flush=True)
-    print(f"\n{len(bugs) - missed} of {len(bugs)} planted bugs found")
+            print(bug.shown(found), flush=True)
+    print(f"{len(bugs) - missed} of {len(bugs)} planted bugs found")
     return 1 if missed else 0
 
 

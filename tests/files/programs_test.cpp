@@ -87,6 +87,14 @@ TEST_CASE("help fits the terminal, and descriptions stand in their column") {
   }
 }
 
+TEST_CASE("make_model: Ctrl-C gives exit code 130 and leaves no part of a model") {
+  const Outcome stopped = kvtest::shell(
+      "$B/make_model --like qwen3-0.6b --out $T/m & while ! [ -d $T/m ]; do sleep 0.01; done; "
+      "kill -INT $!; wait $!; code=$?; ls $T/m; exit $code");
+  CHECK(stopped.code == 130);
+  CHECK(stopped.out.empty());
+}
+
 TEST_CASE("make_model: the folder it makes can be read, whatever the shape") {
   for (const std::string options :
        {"", "--dtype f16 --tie --shards 3", "--dtype f32 --no-tie --kv-heads 8 --head-dim 16"}) {

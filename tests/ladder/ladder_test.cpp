@@ -348,7 +348,7 @@ TEST_CASE("the ladder program says how many tokens each lesson has so far") {
 
 TEST_CASE("the ladder program names what is wrong and exits with 2") {
   for (const char* args :
-       {"--model /nowhere", "--max-tokens -1", "--device gpu", "--temperature nan", "--prompt ''",
+       {"--model /nowhere", "--max-tokens 0", "--device gpu", "--temperature nan", "--prompt ''",
         "--prompt a --max-tokens 100000", "--top-p 0", "--unknown", "--kernel slow",
         "--workload busy", "--lessons 90", "--lessons 3,,4", "--lessons 3x", "--kv-tokens -1",
         "--kv-tokens 16 --lessons 3", "--kv-tokens 16 --lessons 8"}) {

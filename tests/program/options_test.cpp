@@ -125,6 +125,7 @@ TEST_CASE("a message names the option, the value found, the values wanted, and t
   CHECK(contains(said({}), "--need is required: what is needed; ./course x"));
   CHECK(contains(said({"--need", "1", "--json", "/no/such/f"}),
                  "--json: '/no/such/f' is not allowed, wanted a file in a folder that is there"));
+  CHECK(contains(said({"--need", "1", "--json", "/"}), "--json: '/' is not allowed"));
   CHECK(contains(said({"--need"}), "--need: a value is missing, wanted N; ./course x"));
   CHECK(said({"--need", "1", "stray", "--zigzag"}) ==
         "unexpected 'stray'; ./course x --help lists the options");
@@ -136,6 +137,9 @@ TEST_CASE("a message names the option, the value found, the values wanted, and t
                  "--name: found 2 values, wanted one; ./course x"));
   CHECK(said({"--need", "1", "--fog"}) ==
         "unknown option '--fog'; ./course x --help lists the options");
+  CHECK(contains(said({"--need", "1", "--nope"}), "'--nope'; ./course x"));  // not --name
+  CHECK(
+      contains(said({"--need", "1", "--falg"}), "did you mean --flag?"));  // a swap is one mistake
   CHECK(said({"--need", "1", "--flags", "3"}) ==
         "unknown option '--flags'; did you mean --flag? ./course x --help lists the options");
 }

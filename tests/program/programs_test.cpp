@@ -42,7 +42,7 @@ TEST_CASE("help names every option and exits with 0") {
 
 TEST_CASE("wrong numbers and unknown options give one line and exit code 2") {
   for (const std::string program : kPrograms) {
-    for (const char* bad : {"-1", "2147483648", "99999999999999999999", "x", "''", "1.5"}) {
+    for (const char* bad : {"0", "-1", "2147483648", "99999999999999999999", "x", "''", "1.5"}) {
       check_refused(program, std::string("$P --max-tokens ") + bad, "--max-tokens");
     }
     check_refused(program, "$P --temperature nan", "--temperature");
@@ -177,6 +177,13 @@ TEST_CASE("Ctrl-C at any moment while a program starts ends it cleanly") {
   }
 }
 
+TEST_CASE("a dumb terminal gets no escape sequences, and any other has a red word") {
+  const std::string on_a_terminal =
+      "NO_COLOR= python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' $P --fly </dev/null";
+  CHECK(shell("lesson01", "TERM=xterm " + on_a_terminal).out.find("\x1b[31m") == 0);
+  CHECK(shell("lesson01", "TERM=dumb " + on_a_terminal).out.find("error:") == 0);
+}
+
 TEST_CASE("a program that only prints text takes no --json") {
   for (const auto& [program, flag] : {std::pair{"lesson01", "--table"},
                                       {"lesson01", "--order"},
@@ -269,7 +276,8 @@ TEST_CASE("the scheduler refuses what makes no sense, in one line") {
   check_refused("lesson08", "$P --device cpu --num-blocks 3", "the pool has 3");
   check_refused("lesson08", "$P --device cpu --order fair", "first-come or priority");
   check_refused("lesson08", "$P --device cpu --block-size 3", "power of two");
-  check_refused("lesson08", "$P --device cpu --requests /nowhere/x.jsonl", "/nowhere/x.jsonl");
+  check_refused("lesson08", "$P --device cpu --requests /nowhere/x.jsonl",
+                "/nowhere/x.jsonl: cannot read the requests: No such");
   check_refused("lesson08", "$P --device cpu --no-check --timeline /nowhere/t.svg",
                 "/nowhere/t.svg");
 }

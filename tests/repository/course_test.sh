@@ -54,7 +54,7 @@ if command -v zsh >/dev/null; then
 else
   expect 0 ':1:[$]COMP_CWORD' completion zsh # zsh takes a letter after the colon for a modifier
 fi
-for words in "" "site --help" "help exercise" "help kernel" "planted --help" "stale --help" "help build"; do
+for words in "" "site --help" "help exercise" "help kernel" "planted --help" "stale --help" "help build" "help web"; do
   for columns in 60 80; do
     if COLUMNS=$columns "$course" $words | grep -n "^.\{$((columns + 1))\}"; then
       echo "course $words: lines of more than $columns columns"
@@ -62,10 +62,41 @@ for words in "" "site --help" "help exercise" "help kernel" "planted --help" "st
     fi
   done
 done
+export COLUMNS=80
+if { "$course" stale; python3 -c "import sys
+sys.path.insert(0, '$(dirname "$course")/tools')
+import planted_bugs as planted
+for bug in planted.bugs_of(planted.ROOT / 'lessons/05_refcount_cow/test/planted.txt'):
+    print(bug.shown('lesson05: a test with a name of many words ' * 2))"; } | grep -n "^.\{81\}"; then
+  echo "course stale, planted: lines of more than 80 columns"
+  fails=1
+fi
+unset COLUMNS
 for command in setup build test bench stale web site pictures completion; do # none of them does what it explains
   COURSE_BUILD=/proc/none expect 0 "^(  )?./course $command " $command --help
 done
+for command in setup build web pictures site; do # where the result is, and something to type
+  expect 0 '^result +(packages|programs|build/|SVG)' $command -h
+  expect 0 '^example +./course ' help $command
+done
+COURSE_BUILD=/proc/none expect 0 'all tests, or those of lesson N' test 5 --help
+# Completion knows each command that the list names, and each option that a command's help names.
+for command in $("$course" completion words ''); do
+  named=$(COURSE_BUILD=/proc/none "$course" help "$command" 2>/dev/null | grep -oE -e '(^|[ (])--[a-z][a-z-]*' | tr -d ' (' | sort -u)
+  case $command in
+    help | version) continue ;;
+    viz) named+=$'\n--mine' ;; # which its program does not know
+    stale) named= ;; # its text names an option of something else
+  esac
+  lacking=$(grep -vxF -e --help -e "$("$course" completion words "$command" --)" <<<"$named" | tr '\n' ' ')
+  [ -z "${lacking// /}" ] || { echo "completion: ./course $command lacks $lacking" && fails=1; }
+done
 expect 2 "error: unknown command 'fly'; ./course alone" fly
+for term in dumb xterm; do
+  said=$(NO_COLOR='' TERM=$term python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$course" fly </dev/null)
+  [[ $term,$said = dumb,error:* || $term,$said = xterm,$'\e'* ]] || { echo "course fly on TERM=$term: $said" && fails=1; }
+done
+expect 2 "error: unknown command 'install'; ./course alone" install # a guess must be near
 expect 2 "error: unknown command 'tset'; did you mean ./course test\?" tset
 expect 2 "error: unknown command 'RUN'; did you mean ./course run\?" RUN
 expect 2 "error: unknown command '5'; did you mean ./course run 5\?" 5
@@ -88,6 +119,7 @@ run rum;found 'rum', wanted a lesson's number
 viz warpp;did you mean warp\?
 viz foo;found 'foo', wanted a lesson's number, warp, watch or an option; ./course lists
 run devise;did you mean --device\?
+run 5 --threads 2;unknown option '--threads'; ./course run 5 --help
 run --max-token 3;did you mean --max-tokens\? ./course run --help
 run 5 --beems=3;did you mean --beams\? ./course run 5 --help
 viz 3 --scipt x;did you mean --script\?

@@ -7,6 +7,7 @@ import fcntl
 import io
 import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
@@ -277,7 +278,36 @@ def watched():
     rest = process.communicate(timeout=60)[0]
     if "Traceback" in rest or process.returncode != 1:
         mistakes.append(f"--watch: exit code {process.returncode} after Ctrl-C, and\n{rest}")
+    left_on_a_terminal(command)
     write("twice", "  for (int& x : v) x = x + x;\n  return v;")
+
+
+def left_on_a_terminal(watch):
+    """Ctrl-C in --watch ends what is built in the background, too."""
+    kept = {path: path.read_text() for path in (pathlib.Path("build/simt/CMakeCache.txt"), pathlib.Path("build/simt-tsan/build.ninja"))}
+    cache, build = kept
+    cache.write_text("KV_CUDA:STRING=SIMT\n")
+    build.write_text(kept[build].replace("rule cc\n  command = ", "rule cc\n  command = echo $$$$ > slow.pid && exec sleep 100 && "))
+    terminal, screen = pty.openpty()
+    process = subprocess.Popen(watch, stdout=screen, stderr=screen)
+    said = b""
+    while b"Watching" not in said:
+        said += os.read(terminal, 1000)
+    slow = build.with_name("slow.pid")
+    wait_until(lambda: slow.exists() and slow.read_text(), "no build in the background")
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=60)
+    wait_until(lambda: not pathlib.Path("/proc", slow.read_text().strip()).exists(), "a build goes on in the background after Ctrl-C")
+    for path, text in kept.items():
+        path.write_text(text)
+
+
+def wait_until(is_so, mistake):
+    for _ in range(300):
+        if is_so():
+            return
+        time.sleep(0.1)
+    mistakes.append(f"--watch: {mistake}")
 
 
 def wrong_solutions():

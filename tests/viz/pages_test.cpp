@@ -342,8 +342,9 @@ TEST_CASE("wrong options, and no display, give one clear line") {
   const std::pair<const char*, const char*> wrong[] = {
       {"--headless --size 0x0", "--size"},
       {"--headless --size wide", "--size"},
+      {"--commands", "of which page?"},
       {"--headless --scale 9", "--scale"},
-      {"--headless --screenshot /dev/full", "/dev/full"},
+      {"--headless --screenshot /dev/full", "/dev/full: cannot write the picture: No space"},
       {"--headless --screenshot /none/x.png", "/none/x.png"},
       {"77 --headless", "there is no page 77"},
       {"--headless --script /none.txt", "/none.txt"},

@@ -136,9 +136,19 @@ def background(lesson, folder):
         print("While you write, what --races and --bounds need is built in the background.")
 
 
+def background_pid(folder):
+    return int((folder.parent / "exercise_tools.pid").read_text(encoding="utf-8"))
+
+
+def end_background(folder):
+    """Ends the build that background() has begun; the next one goes on from there."""
+    if is_building(folder):
+        os.killpg(background_pid(folder), signal.SIGTERM)
+
+
 def is_building(folder):
     try:
-        pid = int((folder.parent / "exercise_tools.pid").read_text(encoding="utf-8"))
+        pid = background_pid(folder)
         return "exercise_tools" in os.readlink(f"/proc/{pid}/fd/1") and os.waitpid(pid, os.WNOHANG)[0] == 0
     except ChildProcessError:
         return True  # an earlier command's

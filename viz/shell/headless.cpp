@@ -6,7 +6,9 @@
 #include <stb_image_write.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <stdexcept>
 
 #include "common/error.h"
@@ -160,7 +162,12 @@ std::vector<uint8_t> Headless::picture() {
 void write_png(const std::filesystem::path& file, const std::vector<uint8_t>& rgb, int width,
                int height) {
   std::FILE* out = std::fopen(file.c_str(), "wb");
-  if (out == nullptr) kv::user_error("{}: cannot write the picture", file.string());
+  const auto refuse = [&file] {
+    kv::user_error(
+        "{}: cannot write the picture: {}; name a file in a folder that you can write to",
+        file.string(), std::strerror(errno));
+  };
+  if (out == nullptr) refuse();
   bool good = true;
   auto write = [&](void* data, int size) {
     good =
@@ -173,7 +180,7 @@ void write_png(const std::filesystem::path& file, const std::vector<uint8_t>& rg
       },
       &write, width, height, 3, rgb.data(), width * 3);
   good = std::fclose(out) == 0 && good && encoded;
-  if (!good) kv::user_error("{}: the picture could not be written in full", file.string());
+  if (!good) refuse();
 }
 
 }  // namespace viz

@@ -236,7 +236,13 @@ void run(const Options& options) {
   if (!options.script.empty()) load_script(options, shell);
   if (!options.trace.empty()) open_trace(shell, options);
   if (!options.first.empty()) begin(shell, options.first);
-  if (options.commands) return print_commands(shell.session().page());
+  if (options.commands) {
+    if ((options.page + options.script + options.trace).empty()) {
+      kv::user_error(
+          "--commands: of which page? wanted one, for example ./course viz 5 --commands");
+    }
+    return print_commands(shell.session().page());
+  }
   if (options.headless) return run_headless(options, shell, width, height);
 #if KV_VIZ_WINDOW
   viz::run_window(shell, {.width = width,

@@ -153,7 +153,9 @@ void write_text(const std::filesystem::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary);
   out << text;
   out.close();
-  if (!out) kv::user_error("{}: cannot write {} bytes", file.string(), text.size());
+  if (!out)
+    kv::user_error("{}: cannot write {} bytes; name a folder that you can write to", file.string(),
+                   text.size());
 }
 
 }  // namespace viz

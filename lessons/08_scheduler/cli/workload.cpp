@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <random>
 #include <utility>
@@ -81,7 +83,9 @@ Workload make_workload(const WorkloadOptions& options, int vocab_size) {
 Workload load_workload(const std::filesystem::path& file, const kv::Tokenizer& tokenizer,
                        const kv::Request& defaults) {
   std::ifstream in(file);
-  if (!in) kv::user_error("{}: cannot read the requests", file.string());
+  if (!in)
+    kv::user_error("{}: cannot read the requests: {}; wanted JSON lines, check the path",
+                   file.string(), std::strerror(errno));
   Workload workload;
   int number = 0;
   for (std::string line; std::getline(in, line);) {
