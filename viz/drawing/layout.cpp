@@ -22,6 +22,8 @@ constexpr float kSlack = 1;  // points that do not count
 constexpr size_t kMostFaults = 20;
 constexpr double kLeastContrast = 4.5;  // as WCAG 2 demands of text
 constexpr float kLeastCovered = 0.45f;  // of the window below its tabs
+// On a phone, in points: letters, the scrollbar below the picture, the room that pages need.
+constexpr float kLeastLetters = 11, kBar = 12, kLeastHeight = 475;
 
 /// A shape that counts, with what it covers: of a text its letters, not its line.
 struct Item {
@@ -310,7 +312,11 @@ Place cards_place(const WindowLayout& layout) {
 
 Room picture_room(const Place& main) {
   if (main.w >= kTextWidth) return {main.w, main.h};
-  return {kTextWidth, main.h * kTextWidth / main.w};
+  return {kTextWidth, std::max((main.h - kBar) / picture_part(main), kLeastHeight)};
+}
+
+float picture_part(const Place& main) {
+  return std::clamp(main.w / kTextWidth, kLeastLetters / kTextLetters, 1.0f);
 }
 
 double contrast(Colour a, Colour b) { return contrast(light_of(a), light_of(b)); }
