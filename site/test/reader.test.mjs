@@ -80,6 +80,8 @@ test('what is read and done is marked, and stays so', async () => {
   await page.goto(base)
   const lessons = chapters.filter(({ link }) => /^\/lessons\/\d\d_[a-z0-9_]+\/$/.test(link)).length
   assert.match(await page.locator('.progress').innerText(), new RegExp(`^1 of ${lessons} lessons read, 1 of \\d+ exercise steps done`))
+  assert.match(await page.locator('.progress a').getAttribute('href'), /\/06_/, 'on from the last one that was read')
+  assert.match(await page.locator('.cards li:has(.read)').innerText(), /^05 .*✓/)
 })
 
 /** Scrolled to, and the scroll event is over: it would close a tip. */
@@ -245,8 +247,15 @@ test('on a phone a film is whole, and a tap pauses it', async () => {
   assert.deepEqual(errors, [])
 })
 
+test('on a phone a picture that stands still is whole, and leads to itself', async () => {
+  const { page } = await browser.open(lesson, { viewport: { width: 390, height: 844 } })
+  const pictures = await page.locator('a.picture').evaluateAll((all) => all.map((one) => [one.scrollWidth - one.clientWidth, one.getBoundingClientRect().right, one.firstElementChild.getBoundingClientRect().right]))
+  assert.ok(pictures.length > 2)
+  for (const [hidden, right, end] of pictures) assert.ok(hidden <= 0 && right <= 390 && end <= 390, `${hidden} pixels, to ${right} and ${end}`)
+})
+
 test('code and tables have the width that they need', async () => {
-  for (const width of [1280, 1440, 1600]) {
+  for (const width of [1280, 1440, 1499, 1600]) {
     const { page } = await browser.open('/readme.html', { viewport: { width, height: 900 } })
     const cut = await page.locator('.vp-doc pre').evaluateAll((blocks) => blocks.filter((pre) => pre.scrollWidth > pre.clientWidth + 1).length)
     assert.equal(cut, 0, `${width} pixels`)
@@ -265,6 +274,7 @@ test('the menu, the text and the list of headings stand side by side in every wi
     }
     assert.ok(bar.right <= width - 24, `${width}: the bar ends at ${bar.right}`)
     const list = await box('.VPDoc .aside')
+    assert.equal(list.width > 180, width >= 1440, `${width}: the list of headings is ${list.width} pixels wide`)
     const end = list.width ? list.left : width
     assert.ok(menu.right + 24 <= text.left && text.right + 24 <= end, `${width}: ${menu.right}, ${text.left} to ${text.right}, ${end}`)
     if (!list.width) assert.ok(Math.abs(menu.right + width - text.left - text.right) < 32, `${width}: the text is in the middle`)
@@ -318,4 +328,9 @@ test('where the text says "Click it" there is the page, or why there is none', a
   await page.setViewportSize({ width: 390, height: 844 })
   await page.waitForFunction(() => document.querySelector('.visualizer iframe').getBoundingClientRect().right < 390)
   assert.match(await page.locator('.visualizer').innerText(), /made for a larger screen/)
+  await page.goto(`${base}viz/ladder.html`)
+  assert.equal(await page.evaluate(() => document.querySelectorAll('tbody a')[4].pathname), base + lesson.slice(1))
+  await page.goto(`${base}viz/index.html#page=05`)
+  await page.locator('#text').click()
+  await page.waitForURL(/05_refcount_cow/)
 })

@@ -44,6 +44,7 @@ class ImGuiUi : public Ui {
   bool has_focus() const { return !probe_.focused.empty(); }
   bool has_stop(bool backward) const { return stop(backward) < stops_.size(); }
   void move_focus(bool backward);
+  void drop_focus() { probe_.focused.clear(); }
   void press_focus() { entered_ = probe_.focused; }
   void divider();
   /// Small letters, little room: for a narrow column.

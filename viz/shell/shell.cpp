@@ -272,6 +272,7 @@ bool Shell::choose(const Pressed& pressed) {
     pick(targets[static_cast<size_t>(here.chosen)]);
   } else if (back || on) {
     const int last = static_cast<int>(targets.size()) - 1;
+    ui_.drop_focus();
     here.chosen = std::clamp(here.chosen + (back ? -1 : 1), 0, last);
   } else {
     return false;

@@ -228,6 +228,7 @@ EMSCRIPTEN_KEEPALIVE const char* web_state() {
                  {"light", g_shell->light},
                  {"working", g_shell->announces_work()},
                  {"notice", g_shell->notice()},
+                 {"focused", g_shell->probe().focused},
                  {"counters", counters},
                  {"errors", errors}});
 }

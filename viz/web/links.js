@@ -16,10 +16,7 @@ function textOf(page) {
   return lesson ? `lessons/${lesson}/README.md` : page === 'warp' ? 'docs/simt.md' : 'instruments/README.md'
 }
 
-/** Leads a link there, or hides it. */
-function lead(link, address) {
-  link.hidden = !address
-  link.href = address
-}
+/** Leads a link there; without an address it leads nowhere. */
+const lead = (link, address) => (address ? (link.href = address) : link.removeAttribute('href'))
 
 lead(document.getElementById('home'), addressOf(inSite ? 'index.md' : 'README.md'))
