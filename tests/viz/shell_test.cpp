@@ -96,37 +96,6 @@ TEST_CASE_FIXTURE(Fixture, "Tab and the arrows choose a card, and Enter starts i
   CHECK(shell.session().scenario() == nullptr);
 }
 
-TEST_CASE_FIXTURE(Fixture, "Tab leads to each control that can be pressed, and Enter presses it") {
-  ui.click("start");
-  const auto tab_to = [&](const char* name) {
-    for (int presses = 0; presses < 50 && shell.takes_tab(false); ++presses) {
-      key(ImGuiKey_Tab);
-      if (shell.probe().focused == name) return true;
-    }
-    return false;
-  };
-  CHECK_FALSE(shell.takes_tab(true));
-  CHECK_FALSE(tab_to("undo"));  // it is disabled
-  key(ImGuiKey_Tab);            // leaves the page
-  const auto before = ui.picture();
-  CHECK(tab_to("one"));
-  CHECK(ui.picture() != before);
-  key(ImGuiKey_Enter);
-  CHECK(value() == 1);
-  key(ImGuiKey_LeftArrow);  // means what it does without a focus
-  CHECK(value() == 0);
-  ui.type(' ');
-  CHECK(value() == 0);
-  CHECK(tab_to("redo"));
-  key(ImGuiKey_Enter);
-  CHECK(value() == 1);
-  shell.press(ImGuiKey_Tab, false, true);
-  ui.frame();
-  CHECK(shell.probe().focused == "undo");
-  ui.click("one");  // a click takes the focus away
-  CHECK(shell.probe().focused.empty());
-}
-
 TEST_CASE("a still shows where its scenario leads") {
   viz::Cards cards({.lesson = "99", .title = "Count", .summary = "Counts."}, {scenarios()[0]});
   for (const viz::Room& room : viz::Cards::kStills) {

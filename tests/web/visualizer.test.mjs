@@ -50,11 +50,9 @@ async function open(page, hash = '') {
 /** Where a control stands on the page. */
 async function placeOf(page, name) {
   await until(page, name)
-  return page.evaluate((wanted) => {
-    const { x, y, disabled } = visualizer.controls()[wanted]
-    const { top } = document.getElementById('canvas').getBoundingClientRect()
-    return { x: x / devicePixelRatio, y: top + y / devicePixelRatio, disabled }
-  }, name)
+  const { x, y, disabled } = await page.evaluate((wanted) => visualizer.controls()[wanted], name)
+  const { top, scale } = await page.evaluate(() => ({ top: document.getElementById('canvas').offsetTop, scale: devicePixelRatio }))
+  return { x: x / scale, y: top + y / scale, disabled }
 }
 
 /** Clicks a control by its name, as a hand would: by where it stands. */
@@ -126,10 +124,8 @@ test('a card plays its scenario; Share gives a link that opens it', async () => 
   const other = await tab()
   await other.page.goto(page.url())
   await ready(other.page)
-  const { page: lesson, step, steps, errors } = await state(other.page)
-  assert.equal(lesson, '05')
-  assert.deepEqual(errors, [])
-  assert.ok(steps > 0 && step === steps, `it opens at step ${step} of ${steps}`)
+  const { page: lesson, step, steps } = await state(other.page)
+  assert.ok(lesson === '05' && steps > 0 && step === steps, `page ${lesson}, step ${step} of ${steps}`)
   await other.close()
   await close()
 })
@@ -142,17 +138,12 @@ test('the keyboard chooses a card and starts it, presses every button, and leave
   for (let i = 0; i <= cards.length; ++i) await page.keyboard.press('Tab', { delay: 60 })
   assert.ok(await isHere(), 'the last card is that of a start on one\'s own')
   const reached = []
-  for (; reached.length < 60; reached.push((await state(page)).focused)) {
+  for (; reached.length < 60 && await isHere(); reached.push((await state(page)).focused)) {
     await page.keyboard.press('Tab', { delay: 60 })
-    if (!await isHere()) break
     await page.waitForTimeout(60)
   }
-  assert.ok(!await isHere(), 'Tab leads out of the page')
-  for (const name of ['tab 01', 'help', 'cards']) assert.ok(reached.includes(name), `${name} is none of ${reached}`)
+  assert.ok(!await isHere() && ['tab 01', 'help', 'cards'].every((name) => reached.includes(name)), reached.join())
   await page.focus('#canvas')
-  await page.keyboard.press('Tab', { delay: 60 })
-  await page.keyboard.press('Enter', { delay: 60 })
-  await page.waitForFunction(() => visualizer.state().page === '01')
   await page.keyboard.press('ArrowLeft', { delay: 60 })
   await page.keyboard.press('Enter', { delay: 60 })
   await page.waitForFunction(() => visualizer.state().scenario !== '')
@@ -199,8 +190,8 @@ test('on a phone held upright the controls stand below the picture, as wide as i
   const { page, close } = await tab({ viewport: { width: 390, height: 844 }, deviceScaleFactor: 3, hasTouch: true })
   await open(page, '#page=05')
   await shoot(page, 'upright_cards')
-  const { x, y } = await placeOf(page, 'start')
-  await page.touchscreen.tap(x, y)
+  const start = await placeOf(page, 'start')
+  await page.touchscreen.tap(start.x, start.y)
   await until(page, 'new')
   await page.keyboard.press('End', { delay: 60 })
   const controls = Object.entries(await page.evaluate(() => visualizer.controls()))
@@ -210,16 +201,12 @@ test('on a phone held upright the controls stand below the picture, as wide as i
     if (height > 0) assert.ok(height >= 3 * 32, `${name} is ${height / 3} points high, too low for a finger`)
   }
   await shoot(page, 'upright')
-  const block = await placeOf(page, 'block 0')
+  const { x } = await placeOf(page, 'block 1')
   const touch = await page.context().newCDPSession(page)
-  for (const [type, right] of [['touchStart', 0], ['touchMove', 20], ['touchMove', 60], ['touchMove', 100], ['touchEnd']]) {
-    await touch.send('Input.dispatchTouchEvent', { type, touchPoints: type === 'touchEnd' ? [] : [{ x: 300 - right, y: 200 }] })
+  for (const at of [300, 280, 240, 200, 0]) {
+    await touch.send('Input.dispatchTouchEvent', { type: at === 300 ? 'touchStart' : at ? 'touchMove' : 'touchEnd', touchPoints: at ? [{ x: at, y: 200 }] : [] })
   }
-  await page.waitForFunction((before) => visualizer.controls()['block 0']?.x !== before, 3 * block.x)
-  await page.waitForTimeout(300)
-  const moved = block.x - (await page.evaluate(() => visualizer.controls()['block 0']?.x ?? -1e9)) / 3
-  assert.ok(moved > 60, `a finger has moved the picture by ${moved}`)
-  await shoot(page, 'upright_panned')
+  await page.waitForFunction((before) => visualizer.controls()['block 1'].x / 3 < before - 60, x)
   await close()
 })
 
@@ -228,14 +215,8 @@ test('the pages lead to the texts and to one another', async () => {
   await open(page, '#page=05')
   assert.ok(!await page.isVisible('#text'), 'this server has no texts')
   await page.click('text=The ladder')
-  assert.match(await page.getAttribute('tbody a >> nth=4', 'href'), /^index[.]html#page=05$/)
-  await page.click('tbody a >> nth=4')
-  await ready(page)
-  assert.equal((await state(page)).page, '05')
-  const folder = pathToFileURL(path.join(out, 'index.html'))
-  await page.goto(`${folder}#page=05`)
-  await ready(page)
-  if (out.startsWith(root)) assert.ok(fs.existsSync(new URL(await page.getAttribute('#text', 'href'), folder)))
+  await page.click('tbody a >> nth=6')
+  await page.waitForURL('**/index.html#page=07')
   await close()
 })
 
@@ -365,6 +346,7 @@ test('opened as a file it works as well', async () => {
   await page.goto(`${pathToFileURL(path.join(out, 'index.html'))}#page=03&play=1`)
   await ready(page)
   assert.equal((await state(page)).page, '03')
+  if (out.startsWith(root)) assert.ok(fs.existsSync(await page.getAttribute('#text', 'href')))
   await close()
 })
 
@@ -372,17 +354,12 @@ test('the ladder shows its digests in any window', async () => {
   for (const width of [390, 768, 1440]) {
     const { page, close } = await tab({ viewport: { width, height: 900 } })
     await page.goto(`${address}ladder.html`)
-    await page.evaluate(() => {
-      const rung = { lesson: 2, kv_rows_computed: 12345, passes: 192, max_sequences: 10, kv_bytes_reserved: 3 << 20, kv_bytes_used: 1 << 20, kv_bytes_copied: 147456 }
-      begin(2), show({ ...rung, logits_xxh64: '8c44a6a9d61ac603', first_token_seconds: 0.1234, seconds: 1, tokens: 999 })
-    })
+    await page.evaluate(() => (begin(2), show({
+      kv_rows_computed: 12345, passes: 192, max_sequences: 10, kv_bytes_reserved: 3 << 20, kv_bytes_used: 1 << 20, kv_bytes_copied: 9, logits_xxh64: '8c44a6a9d61ac603', first_token_seconds: 0.1, seconds: 1, tokens: 999 })))
     const { left, right } = await page.evaluate(() => document.querySelector('td.digest').getBoundingClientRect())
     assert.ok(left > 0 && right < width, `${width}: from ${left} to ${right}`)
-    if (width < 640) {
-      const boxes = await page.locator('tr:has(.digest) td').evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().toJSON()))
-      assert.ok(boxes.every((box) => box.left >= 0 && box.right <= width))
-      boxes.forEach((a, i) => boxes.slice(0, i).forEach((b) => assert.ok(a.left >= b.right || b.left >= a.right || a.top >= b.bottom || b.top >= a.bottom)))
-    }
+    const boxes = await page.locator('tr:has(.digest) td').evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().toJSON()))
+    if (width < 640) boxes.forEach((a, i) => assert.ok(a.right <= width && boxes.slice(0, i).every((b) => a.left >= b.right || b.left >= a.right || a.top >= b.bottom || b.top >= a.bottom)))
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width)
     await close()
   }

@@ -74,12 +74,6 @@ void ImGuiUi::move_focus(bool backward) {
   probe_.focused = has_stop(backward) ? stops_[stop(backward)] : "";
 }
 
-bool ImGuiUi::takes_enter(std::string_view name, std::string_view disabled_because) {
-  if (name.empty() || name != entered_ || !disabled_because.empty()) return false;
-  entered_.clear();
-  return true;
-}
-
 void ImGuiUi::run(std::string command) { commands_.push_back(std::move(command)); }
 
 /// What the mouse is over, and where tests click.
@@ -146,7 +140,7 @@ bool ImGuiUi::shell_button(std::string_view name, std::string_view label, std::s
   if (lit) ImGui::PushStyleVar(ImGuiStyleVar_DisabledAlpha, 1.0f);
   ImGui::BeginDisabled(!disabled_because.empty());
   const bool clicked = ImGui::Button(id_of(label, name).c_str(), ImVec2(width, 0)) ||
-                       takes_enter(name, disabled_because);
+                       (name == entered_ && disabled_because.empty());
   ImGui::EndDisabled();
   if (lit) ImGui::PopStyleVar(), ImGui::PopStyleColor();
   note_item(name, std::string(tooltip), true, disabled_because);
@@ -201,7 +195,7 @@ bool ImGuiUi::number(std::string_view name, std::string_view label, int* value, 
   const int before = *value;
   const float size = ImGui::GetFontSize();
   const std::string id = begin_field(name, label, 8 * size, 7 * size);
-  if (takes_enter(name)) ImGui::SetKeyboardFocusHere();
+  if (name == entered_) ImGui::SetKeyboardFocusHere();
   ImGui::InputInt(id.c_str(), value);
   *value = std::clamp(*value, min, max);
   note_item(name, std::string(tooltip), false, {});
@@ -221,7 +215,7 @@ bool ImGuiUi::text(std::string_view name, std::string_view label, std::string* v
   };
   const float size = ImGui::GetFontSize();
   const std::string id = begin_field(name, label, 34 * size, 20 * size);
-  if (takes_enter(name)) ImGui::SetKeyboardFocusHere();
+  if (name == entered_) ImGui::SetKeyboardFocusHere();
   const bool changed = ImGui::InputText(id.c_str(), value->data(), value->capacity() + 1,
                                         ImGuiInputTextFlags_CallbackResize, resize, value);
   note_item(name, std::string(tooltip), false, {});

@@ -71,7 +71,6 @@ class ImGuiUi : public Ui {
  private:
   ImVec2 padding(float x, float y) const;
   size_t stop(bool backward) const;
-  bool takes_enter(std::string_view name, std::string_view disabled_because = {});
   bool was_clicked() const;
   void place(float width);
   std::string begin_field(std::string_view name, std::string_view text, float width, float least);

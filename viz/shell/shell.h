@@ -66,7 +66,7 @@ class Shell {
   bool takes_tab(bool backward) const;
   /// A finger moves a picture that is wider than its place; whether there is one at this pixel.
   void pan(float right, float down) { pan_ = {pan_.w + right, pan_.h + down}; }
-  bool pans(float x, float y) const;
+  bool pans(float x, float y) const { return panned_.w > 0 && panned_.holds({x, y, 0, 0}); }
   /// The command line is about to have the keyboard.
   bool opens_field() const { return command_line_.is_open() && !command_line_.listens(); }
   /// Something moves or plays, so the next frame is another picture without any input.

@@ -153,8 +153,6 @@ void Shell::pan_picture() {
   panned_ = {corner.x, corner.y, size.x, size.y};
 }
 
-bool Shell::pans(float x, float y) const { return panned_.w > 0 && panned_.holds({x, y, 0, 0}); }
-
 void Shell::draw_cards(const Room& room) {
   const Cards& cards = tab().cards;
   const ImVec2 origin = ImGui::GetCursorScreenPos();

@@ -80,13 +80,6 @@ void follow_page(bool by_hand) {
   page_opened(info.lesson.c_str(), info.title.c_str(), by_hand ? 1 : 0);
 }
 
-/// What is around the canvas has the same colours.
-void follow_theme() {
-  static int shown = -1;
-  const int now = g_shell->light ? 1 : 0;
-  if (std::exchange(shown, now) != now) theme_shown(now);
-}
-
 /// The answer stays until the next one.
 const char* answer(const nlohmann::json& json) {
   static std::string text;
@@ -134,7 +127,8 @@ EMSCRIPTEN_KEEPALIVE void web_frame(double seconds, int width, int height, float
   ImGui_ImplOpenGL3_NewFrame();
   ImGui::NewFrame();
   g_shell->frame(io.DisplaySize.x, io.DisplaySize.y, scale, seconds);
-  follow_theme();
+  static int shown = -1;  // what is around the canvas has the same colours
+  if (std::exchange(shown, g_shell->light) != g_shell->light) theme_shown(g_shell->light);
   ImGui::Render();
   glViewport(0, 0, width, height);
   const ImVec4 ground = ImGui::ColorConvertU32ToFloat4(viz::window_theme->ground);
