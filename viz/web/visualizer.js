@@ -189,6 +189,7 @@ let before = 0, livelyUntil = 0
 function wake() { livelyUntil = performance.now() + 1000 }
 
 function frame(now) {
+  if (events.length > 0) wake()  // on a busy machine they wait for frames
   const sharp = window.devicePixelRatio || 1
   const width = Math.max(1, Math.round(canvas.clientWidth * sharp))
   const height = Math.max(1, Math.round(canvas.clientHeight * sharp))
