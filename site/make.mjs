@@ -73,6 +73,7 @@ async function make({ out, web, base }) {
   })
   // What ends in .pack.js is for pages that are opened as files; a site has a server.
   if (web) fs.cpSync(web, path.join(out, 'viz'), { recursive: true, filter: (file) => !file.endsWith('.pack.js') })
+  if (web) fs.appendFileSync(path.join(out, 'viz/contents.js'), 'inSite = true\n')
   fs.rmSync(whole, { recursive: true, force: true })
   fs.renameSync(out, whole)
   process.stderr.write(`The site is in ${whole}${web ? '' : ', without the visualizer: ./course web makes it'}\n`)

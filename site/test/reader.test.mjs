@@ -80,6 +80,8 @@ test('what is read and done is marked, and stays so', async () => {
   await page.goto(base)
   const lessons = chapters.filter(({ link }) => /^\/lessons\/\d\d_[a-z0-9_]+\/$/.test(link)).length
   assert.match(await page.locator('.progress').innerText(), new RegExp(`^1 of ${lessons} lessons read, 1 of \\d+ exercise steps done`))
+  assert.match(await page.locator('.progress a').getAttribute('href'), /\/06_/, 'on from the last one that was read')
+  assert.match(await page.locator('.cards li:has(.read)').innerText(), /^05 .*\n✓/)
 })
 
 /** Scrolled to, and the scroll event is over: it would close a tip. */
@@ -231,13 +233,15 @@ test('a film stands still for a reader who wants no motion until it is asked to 
   assert.ok(calm, 'without scripts')
 })
 
-test('on a phone a film is whole, and a tap pauses it', async () => {
+test('on a phone films and pictures are whole, and a tap pauses a film', async () => {
   const { page, errors } = await browser.open(lesson, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: 'no-preference' })
   const film = page.locator('.film').first()
   await inView(film)
   await film.getByRole('button', { name: 'Pause the film' }).waitFor()
   const { left, right } = await film.locator('svg').evaluate((svg) => svg.getBoundingClientRect())
   assert.ok(left >= 0 && right <= 390, `from ${left} to ${right}`)
+  const ends = await page.locator('a.picture img').evaluateAll((all) => all.map((one) => one.getBoundingClientRect().right))
+  assert.ok(ends.length > 2 && ends.every((end) => end <= 390), `${ends}`)
   const address = page.url()
   await film.locator('.picture').tap()
   await film.getByRole('button', { name: 'Play the film' }).waitFor()
@@ -246,7 +250,7 @@ test('on a phone a film is whole, and a tap pauses it', async () => {
 })
 
 test('code and tables have the width that they need', async () => {
-  for (const width of [1280, 1440, 1600]) {
+  for (const width of [1280, 1440, 1499, 1600]) {
     const { page } = await browser.open('/readme.html', { viewport: { width, height: 900 } })
     const cut = await page.locator('.vp-doc pre').evaluateAll((blocks) => blocks.filter((pre) => pre.scrollWidth > pre.clientWidth + 1).length)
     assert.equal(cut, 0, `${width} pixels`)
@@ -265,6 +269,7 @@ test('the menu, the text and the list of headings stand side by side in every wi
     }
     assert.ok(bar.right <= width - 24, `${width}: the bar ends at ${bar.right}`)
     const list = await box('.VPDoc .aside')
+    assert.equal(list.width > 180, width >= 1440, `${width}: the list of headings is ${list.width} pixels wide`)
     const end = list.width ? list.left : width
     assert.ok(menu.right + 24 <= text.left && text.right + 24 <= end, `${width}: ${menu.right}, ${text.left} to ${text.right}, ${end}`)
     if (!list.width) assert.ok(Math.abs(menu.right + width - text.left - text.right) < 32, `${width}: the text is in the middle`)
@@ -317,5 +322,10 @@ test('where the text says "Click it" there is the page, or why there is none', a
   assert.ok(box.width > 800 && box.x + box.width < 1280, `from ${box.x}, ${box.width} pixels`)
   await page.setViewportSize({ width: 390, height: 844 })
   await page.waitForFunction(() => document.querySelector('.visualizer iframe').getBoundingClientRect().right < 390)
-  assert.match(await page.locator('.visualizer').innerText(), /made for a larger screen/)
+  assert.match(await page.locator('.visualizer').innerText(), /wider than a phone/)
+  await page.goto(`${base}viz/ladder.html`)
+  assert.equal(await page.evaluate(() => document.querySelectorAll('tbody a')[4].pathname), base + lesson.slice(1))
+  await page.goto(`${base}viz/index.html#page=05`)
+  await page.locator('#text').click()
+  await page.waitForURL(/05_refcount_cow/)
 })

@@ -1,6 +1,7 @@
 // Input between two frames, and what is on the screen while a command takes its time.
 
 #include <doctest/doctest.h>
+#include <imgui.h>
 
 #include <chrono>
 #include <memory>
@@ -88,4 +89,40 @@ TEST_CASE("what took long the last time has a sign on the screen while it runs")
   ui.click("one");
   CHECK(value() == 3);  // it is quick again
   CHECK_FALSE(shell.announces_work());
+}
+
+TEST_CASE("Tab leads to each control that can be pressed, and Enter presses it") {
+  viz::Shell shell(
+      [] {
+        std::vector<std::unique_ptr<viz::Page>> pages;
+        pages.push_back(std::make_unique<kvtest::CountingPage>());
+        return pages;
+      },
+      {});
+  viz::Headless ui(shell, 1280, 800, 1);
+  const auto value = [&] { return shell.session().page().counter("value").value(); };
+  const auto tab_to = [&](const char* name) {
+    while (shell.takes_tab(false)) {
+      ui.press_key(ImGuiKey_Tab);
+      if (shell.probe().focused == name) return true;
+    }
+    return false;
+  };
+  ui.frame();
+  CHECK_FALSE(shell.takes_tab(true));
+  CHECK_FALSE(tab_to("undo"));  // it is disabled
+  ui.press_key(ImGuiKey_Tab);   // leaves the page
+  const auto before = ui.picture();
+  CHECK(tab_to("one"));
+  CHECK(ui.picture() != before);
+  ui.press_key(ImGuiKey_Enter);
+  CHECK(value() == 1);
+  ui.press_key(ImGuiKey_LeftArrow);  // means what it does without a focus
+  ui.type(' ');
+  CHECK(value() == 0);
+  CHECK(tab_to("redo"));
+  ui.press_key(ImGuiKey_Enter);
+  CHECK(value() == 1);
+  ui.click("one");  // a click takes the focus away
+  CHECK(shell.probe().focused.empty());
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/viz/example_page.h"
+#include "viz/drawing/layout.h"
 #include "viz/shell/headless.h"
 #include "viz/shell/shell.h"
 
@@ -49,6 +50,25 @@ TEST_CASE("in a window as narrow as a phone nothing lies on anything else") {
     const viz::Probe::Control& shape = shell.probe().controls.at("one 0");
     CHECK(shape.x + shape.w < wide);  // the picture is drawn smaller
   }
+}
+
+TEST_CASE("on a phone letters can be read, and a finger pans the picture") {
+  const viz::Place main = viz::window_layout(390, 844).main;
+  CHECK(viz::picture_part(main) * 12 >= 11);
+  CHECK(viz::picture_room(main).h >= 475);
+  viz::Shell shell(make_pages, {story()});
+  shell.load(story());
+  shell.session().step();
+  viz::Headless ui(shell, 390, 844, 1);
+  const float x = shell.probe().controls.at("one 0").x;
+  CHECK_FALSE(shell.pans(195, 800));  // the player
+  REQUIRE(shell.pans(195, 200));
+  shell.pan(-50, 0);
+  ui.frame();
+  ui.frame();
+  CHECK(shell.probe().controls.at("one 0").x == doctest::Approx(x - 50));
+  viz::Headless window(shell, 1280, 800, 1);
+  CHECK_FALSE(shell.pans(195, 200));  // all of it can be seen
 }
 
 TEST_CASE("on a phone the first screen takes the room of the page's buttons, too") {

@@ -122,6 +122,7 @@ TEST_CASE_FIXTURE(Fixture, "undo takes the scenario back with the page, and redo
   CHECK(session.step());
   CHECK(session.caption() == "two");
   session.undo();
+  CHECK(session.caption() == "one");  // the sentence goes with what it announced
   session.undo();
   CHECK(session.caption() == "Steps");
   CHECK(value() == 0);

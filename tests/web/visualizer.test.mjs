@@ -47,13 +47,19 @@ async function open(page, hash = '') {
   await ready(page)
 }
 
-/** Clicks a control by its name, as a hand would: by where it stands. */
-async function click(page, name) {
+/** Where a control stands on the page. */
+async function placeOf(page, name) {
   await until(page, name)
   const { x, y, disabled } = await page.evaluate((wanted) => visualizer.controls()[wanted], name)
+  const { top, scale } = await page.evaluate(() => ({ top: document.getElementById('canvas').offsetTop, scale: devicePixelRatio }))
+  return { x: x / scale, y: top + y / scale, disabled }
+}
+
+/** Clicks a control by its name, as a hand would: by where it stands. */
+async function click(page, name) {
+  const { x, y, disabled } = await placeOf(page, name)
   assert.equal(disabled, '', name)
-  const scale = await page.evaluate(() => devicePixelRatio)
-  await page.mouse.click(x / scale, y / scale, { delay: 60 })
+  await page.mouse.click(x, y, { delay: 60 })
 }
 
 async function shoot(page, name) {
@@ -118,21 +124,25 @@ test('a card plays its scenario; Share gives a link that opens it', async () => 
   const other = await tab()
   await other.page.goto(page.url())
   await ready(other.page)
-  assert.equal((await state(other.page)).page, '05')
-  assert.ok((await state(other.page)).steps > 0)
+  const { page: lesson, step, steps } = await state(other.page)
+  assert.ok(lesson === '05' && steps > 0 && step === steps, `page ${lesson}, step ${step} of ${steps}`)
   await other.close()
   await close()
 })
 
-test('the keyboard chooses a card and starts it; after the last card Tab leaves the page', async () => {
+test('the keyboard chooses a card and starts it, presses every button, and leaves the page', async () => {
   const { page, close } = await tab()
   await open(page, '#page=03')
   const cards = Object.keys(await page.evaluate(() => visualizer.controls())).filter((control) => /^scenario.[a-z_]+$/.test(control))
   const isHere = () => page.evaluate(() => document.activeElement?.id === 'canvas')
   for (let i = 0; i <= cards.length; ++i) await page.keyboard.press('Tab', { delay: 60 })
   assert.ok(await isHere(), 'the last card is that of a start on one\'s own')
-  await page.keyboard.press('Tab', { delay: 60 })
-  assert.ok(!await isHere(), 'Tab leads out of the page')
+  const reached = []
+  for (; reached.length < 60 && await isHere(); reached.push((await state(page)).focused)) {
+    await page.keyboard.press('Tab', { delay: 60 })
+    await page.waitForTimeout(60)
+  }
+  assert.ok(!await isHere() && ['tab 01', 'help', 'cards'].every((name) => reached.includes(name)), reached.join())
   await page.focus('#canvas')
   await page.keyboard.press('ArrowLeft', { delay: 60 })
   await page.keyboard.press('Enter', { delay: 60 })
@@ -180,8 +190,8 @@ test('on a phone held upright the controls stand below the picture, as wide as i
   const { page, close } = await tab({ viewport: { width: 390, height: 844 }, deviceScaleFactor: 3, hasTouch: true })
   await open(page, '#page=05')
   await shoot(page, 'upright_cards')
-  const { x, y } = await page.evaluate(() => visualizer.controls().start)
-  await page.touchscreen.tap(x / 3, y / 3)
+  const start = await placeOf(page, 'start')
+  await page.touchscreen.tap(start.x, start.y)
   await until(page, 'new')
   await page.keyboard.press('End', { delay: 60 })
   const controls = Object.entries(await page.evaluate(() => visualizer.controls()))
@@ -191,6 +201,22 @@ test('on a phone held upright the controls stand below the picture, as wide as i
     if (height > 0) assert.ok(height >= 3 * 32, `${name} is ${height / 3} points high, too low for a finger`)
   }
   await shoot(page, 'upright')
+  const { x } = await placeOf(page, 'block 1')
+  const touch = await page.context().newCDPSession(page)
+  for (const at of [300, 280, 240, 200, 0]) {
+    await touch.send('Input.dispatchTouchEvent', { type: at === 300 ? 'touchStart' : at ? 'touchMove' : 'touchEnd', touchPoints: at ? [{ x: at, y: 200 }] : [] })
+  }
+  await page.waitForFunction((before) => visualizer.controls()['block 1'].x / 3 < before - 60, x)
+  await close()
+})
+
+test('the pages lead to the texts and to one another', async () => {
+  const { page, close } = await tab()
+  await open(page, '#page=05')
+  assert.ok(!await page.isVisible('#text'), 'this server has no texts')
+  await page.click('text=The ladder')
+  await page.click('tbody a >> nth=6')
+  await page.waitForURL('**/index.html#page=07')
   await close()
 })
 
@@ -218,7 +244,7 @@ test('it is dark or light as the browser is, or as the address says, and T chang
   await page.evaluate(() => { location.hash = 'page=05&theme=light' })
   await page.waitForFunction(() => visualizer.state().light)
   await page.keyboard.type('t')
-  await page.waitForFunction(() => !visualizer.state().light)
+  await page.waitForFunction(() => !visualizer.state().light && document.documentElement.style.colorScheme === 'dark')
   await close()
 })
 
@@ -320,6 +346,7 @@ test('opened as a file it works as well', async () => {
   await page.goto(`${pathToFileURL(path.join(out, 'index.html'))}#page=03&play=1`)
   await ready(page)
   assert.equal((await state(page)).page, '03')
+  if (out.startsWith(root)) assert.ok(fs.existsSync(await page.getAttribute('#text', 'href')))
   await close()
 })
 
@@ -327,8 +354,12 @@ test('the ladder shows its digests in any window', async () => {
   for (const width of [390, 768, 1440]) {
     const { page, close } = await tab({ viewport: { width, height: 900 } })
     await page.goto(`${address}ladder.html`)
-    const { left, right } = await page.evaluate(() => document.querySelector('.digest').getBoundingClientRect())
+    await page.evaluate(() => (begin(2), show({
+      kv_rows_computed: 12345, passes: 192, max_sequences: 10, kv_bytes_reserved: 3 << 20, kv_bytes_used: 1 << 20, kv_bytes_copied: 9, logits_xxh64: '8c44a6a9d61ac603', first_token_seconds: 0.1, seconds: 1, tokens: 999 })))
+    const { left, right } = await page.evaluate(() => document.querySelector('td.digest').getBoundingClientRect())
     assert.ok(left > 0 && right < width, `${width}: from ${left} to ${right}`)
+    const boxes = await page.locator('tr:has(.digest) td').evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().toJSON()))
+    if (width < 640) boxes.forEach((a, i) => assert.ok(a.right <= width && boxes.slice(0, i).every((b) => a.left >= b.right || b.left >= a.right || a.top >= b.bottom || b.top >= a.bottom)))
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width)
     await close()
   }

@@ -22,6 +22,8 @@ constexpr float kSlack = 1;  // points that do not count
 constexpr size_t kMostFaults = 20;
 constexpr double kLeastContrast = 4.5;  // as WCAG 2 demands of text
 constexpr float kLeastCovered = 0.45f;  // of the window below its tabs
+// On a phone, in points: letters, the scrollbar below the picture, the room that pages need.
+constexpr float kLeastLetters = 11, kBar = 12, kLeastHeight = 475;
 
 /// A shape that counts, with what it covers: of a text its letters, not its line.
 struct Item {
@@ -293,7 +295,7 @@ WindowLayout window_layout(float width, float height, bool tabs) {
   const float top = tabs ? layout.tabs.bottom() + kGap : kGap;
   const float tall = layout.sentence.y - kGap - top;
   if (on_phone) {  // the picture, and the rest below it
-    layout.main = {kEdge, top, inner, std::round(0.55f * tall)};
+    layout.main = {kEdge, top, inner, std::round(0.62f * tall)};
     layout.side = {kEdge, layout.main.bottom() + kGap, inner, tall - kGap - layout.main.h};
     return layout;
   }
@@ -310,7 +312,11 @@ Place cards_place(const WindowLayout& layout) {
 
 Room picture_room(const Place& main) {
   if (main.w >= kTextWidth) return {main.w, main.h};
-  return {kTextWidth, main.h * kTextWidth / main.w};
+  return {kTextWidth, std::max((main.h - kBar) / picture_part(main), kLeastHeight)};
+}
+
+float picture_part(const Place& main) {
+  return std::clamp(main.w / kTextWidth, kLeastLetters / kTextLetters, 1.0f);
 }
 
 double contrast(Colour a, Colour b) { return contrast(light_of(a), light_of(b)); }

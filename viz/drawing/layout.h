@@ -26,9 +26,11 @@ inline constexpr float kTouch = 32;  // points: the least height of a control fo
 WindowLayout window_layout(float width, float height, bool tabs = true);
 /// The place of the first screen, which takes the room of the side, too, on a phone.
 Place cards_place(const WindowLayout& layout);
-/// The room that a page lays its picture out in: `main`, or the width of a text if `main` is
-/// narrower. Then the picture is drawn smaller.
+/// The room that a page lays its picture out in: `main`, or that of a text if `main` is narrower.
 Room picture_room(const Place& main);
+/// The size that the picture is drawn at: 1, or in a narrow window as small as its letters can be
+/// read. Then it is panned.
+float picture_part(const Place& main);
 
 /// Faults that make a picture hard to read, each with its ids: texts that are cut, that
 /// lie on one another, on an edge or beyond the room; boxes that are neither nested nor apart (but

@@ -43,6 +43,8 @@ void ImGuiUi::begin_frame(float scale, float least) {
   least_ = least;
   const ImVec2 around = padding(9, 5);
   ImGui::GetStyle().FramePadding = ImVec2(std::floor(around.x), std::floor(around.y));
+  if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) probe_.focused.clear();
+  stops_.clear();
   probe_.controls.clear();
   probe_.hovered.clear();
   same_line_ = false;
@@ -55,7 +57,22 @@ ImVec2 ImGuiUi::padding(float x, float y) const {
           std::max(y * scale_, std::ceil((least_ * scale_ - ImGui::GetFontSize()) / 2))};
 }
 
-std::vector<std::string> ImGuiUi::take_commands() { return std::exchange(commands_, {}); }
+std::vector<std::string> ImGuiUi::take_commands() {
+  entered_.clear();
+  return std::exchange(commands_, {});
+}
+
+/// The place in stops_ that Tab leads to; stops_.size() is out of the window.
+size_t ImGuiUi::stop(bool backward) const {
+  const auto here = std::ranges::find(stops_, probe_.focused);
+  const auto at = static_cast<size_t>(here - stops_.begin());
+  if (here == stops_.end()) return backward ? at : 0;
+  return !backward ? at + 1 : at > 0 ? at - 1 : stops_.size();
+}
+
+void ImGuiUi::move_focus(bool backward) {
+  probe_.focused = has_stop(backward) ? stops_[stop(backward)] : "";
+}
 
 void ImGuiUi::run(std::string command) { commands_.push_back(std::move(command)); }
 
@@ -82,6 +99,14 @@ void ImGuiUi::note_item(std::string_view name, std::string tooltip, bool is_butt
         .is_button = is_button,
         .disabled_because = std::string(disabled_because)},
        hovered);
+  const bool focused = name == probe_.focused;
+  if (focused || (disabled_because.empty() && probe_.controls[std::string(name)].visible)) {
+    stops_.emplace_back(name);
+  }
+  if (focused) {
+    ImGui::GetWindowDrawList()->AddRect(min, ImGui::GetItemRectMax(), window_theme->text,
+                                        ImGui::GetStyle().FrameRounding, 0, 2.5f * scale_);
+  }
   if (!disabled_because.empty()) tooltip += fmt::format("\n\nNot now: {}.", disabled_because);
   if (!hovered || ImGui::GetTime() - rests_since_ < kTooltipAfter || was_clicked()) return;
   // Beside what comes next: to the left of the side, above the player, below the tabs. Towards the
@@ -114,7 +139,8 @@ bool ImGuiUi::shell_button(std::string_view name, std::string_view label, std::s
   if (lit) ImGui::PushStyleColor(ImGuiCol_Button, ImGui::GetStyle().Colors[ImGuiCol_TabActive]);
   if (lit) ImGui::PushStyleVar(ImGuiStyleVar_DisabledAlpha, 1.0f);
   ImGui::BeginDisabled(!disabled_because.empty());
-  const bool clicked = ImGui::Button(id_of(label, name).c_str(), ImVec2(width, 0));
+  const bool clicked = ImGui::Button(id_of(label, name).c_str(), ImVec2(width, 0)) ||
+                       (name == entered_ && disabled_because.empty());
   ImGui::EndDisabled();
   if (lit) ImGui::PopStyleVar(), ImGui::PopStyleColor();
   note_item(name, std::string(tooltip), true, disabled_because);
@@ -169,6 +195,7 @@ bool ImGuiUi::number(std::string_view name, std::string_view label, int* value, 
   const int before = *value;
   const float size = ImGui::GetFontSize();
   const std::string id = begin_field(name, label, 8 * size, 7 * size);
+  if (name == entered_) ImGui::SetKeyboardFocusHere();
   ImGui::InputInt(id.c_str(), value);
   *value = std::clamp(*value, min, max);
   note_item(name, std::string(tooltip), false, {});
@@ -188,6 +215,7 @@ bool ImGuiUi::text(std::string_view name, std::string_view label, std::string* v
   };
   const float size = ImGui::GetFontSize();
   const std::string id = begin_field(name, label, 34 * size, 20 * size);
+  if (name == entered_) ImGui::SetKeyboardFocusHere();
   const bool changed = ImGui::InputText(id.c_str(), value->data(), value->capacity() + 1,
                                         ImGuiInputTextFlags_CallbackResize, resize, value);
   note_item(name, std::string(tooltip), false, {});

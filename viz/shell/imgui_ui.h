@@ -25,6 +25,7 @@ struct Probe {
   };
   std::map<std::string, Control> controls;
   std::string hovered;  // name of the control under the mouse
+  std::string focused;  // name of the control that Tab has reached
 };
 
 class ImGuiUi : public Ui {
@@ -39,6 +40,12 @@ class ImGuiUi : public Ui {
   /// For the shell's own controls: the same as button(), with nothing queued.
   bool shell_button(std::string_view name, std::string_view label, std::string_view tooltip,
                     std::string_view disabled_because = {}, float width = 0);
+  /// The control that Tab has reached has a frame; Enter presses it. Those of the last frame count.
+  bool has_focus() const { return !probe_.focused.empty(); }
+  bool has_stop(bool backward) const { return stop(backward) < stops_.size(); }
+  void move_focus(bool backward);
+  void drop_focus() { probe_.focused.clear(); }
+  void press_focus() { entered_ = probe_.focused; }
   void divider();
   /// Small letters, little room: for a narrow column.
   void begin_small();
@@ -63,6 +70,7 @@ class ImGuiUi : public Ui {
 
  private:
   ImVec2 padding(float x, float y) const;
+  size_t stop(bool backward) const;
   bool was_clicked() const;
   void place(float width);
   std::string begin_field(std::string_view name, std::string_view text, float width, float least);
@@ -75,6 +83,8 @@ class ImGuiUi : public Ui {
   bool lit_ = false;           // the next button
   std::string rests_on_ = {};  // what the mouse is over, and since when
   double rests_since_ = 0;
+  std::vector<std::string> stops_;  // controls that Tab reaches, in the order they are drawn in
+  std::string entered_;             // name of the one that Enter presses in this frame
   std::vector<std::string> commands_;
   Probe probe_;
 };

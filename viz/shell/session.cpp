@@ -203,7 +203,17 @@ Session::Done Session::take_back() {
 void Session::undo() {
   if (done_.empty()) return;
   const Done last = take_back();
-  if (replay(done_.size())) go_to(last.before);
+  if (replay(done_.size())) go_to(unannounced(last.before));
+}
+
+/// A place in the middle of a step, without the sentences that announced what was undone.
+Session::Place Session::unannounced(Place place) {
+  if (!place.story || std::ranges::count(place.story->ends, place.position) > 0) return place;
+  const std::vector<Command>& commands = place.story->scenario.commands;
+  while (place.position > place.story->begin && commands[place.position - 1].verb == "say") {
+    --place.position;
+  }
+  return place;
 }
 
 void Session::go_to_own(size_t step) {

@@ -131,6 +131,7 @@ class Session {
   void begin_anew(std::string what, const std::shared_ptr<const Story>& story);
   static void add_steps(const std::vector<Command>& commands, size_t end, Done& done);
   bool replay(size_t count);
+  static Place unannounced(Place place);
   void go_to(const Place& place);
   bool play_step();
   bool announce();

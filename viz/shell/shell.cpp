@@ -105,8 +105,8 @@ void Shell::copy() {
 void Shell::frame(float width, float height, float scale, double seconds) {
   const WindowLayout layout = window_layout(width / scale, height / scale, tabs);
   on_phone_ = layout.on_phone;
+  keys();  // of the controls of the last frame
   ui_.begin_frame(scale, on_phone_ ? kTouch : 0);
-  keys();
   // What a step computes may take seconds: the page and its sentence are on the screen meanwhile.
   if (page_shown_ && !tab().stage.moving()) {
     const double passed = seconds * static_cast<double>(speed_);
@@ -247,7 +247,12 @@ void Shell::keys() {
 }
 
 bool Shell::takes_tab(bool backward) const {
-  if (!shows_cards() || ImGui::GetIO().WantTextInput) return false;
+  return !ImGui::GetIO().WantTextInput && (tab_chooses(backward) || ui_.has_stop(backward));
+}
+
+/// Tab leads to the cards first.
+bool Shell::tab_chooses(bool backward) const {
+  if (!shows_cards() || ui_.has_focus()) return false;
   const int last = static_cast<int>(tab().cards.targets().size()) - 1;
   return backward ? tab().chosen > 0 : tab().chosen < last;
 }
@@ -257,15 +262,17 @@ bool Shell::takes_tab(bool backward) const {
 bool Shell::choose(const Pressed& pressed) {
   Tab& here = tab();
   if (!shows_cards() || here.revision != here.session->revision()) return false;
+  if (pressed.key == ImGuiKey_Tab && !tab_chooses(pressed.shift)) return false;
   const std::vector<std::string> targets = here.cards.targets();
   const bool back = pressed.key == ImGuiKey_LeftArrow || pressed.key == ImGuiKey_UpArrow ||
                     (pressed.key == ImGuiKey_Tab && pressed.shift);
   const bool on = pressed.key == ImGuiKey_RightArrow || pressed.key == ImGuiKey_DownArrow ||
                   pressed.key == ImGuiKey_Tab;
-  if (pressed.key == ImGuiKey_Enter && here.chosen >= 0) {
+  if (pressed.key == ImGuiKey_Enter && here.chosen >= 0 && !ui_.has_focus()) {
     pick(targets[static_cast<size_t>(here.chosen)]);
   } else if (back || on) {
     const int last = static_cast<int>(targets.size()) - 1;
+    ui_.drop_focus();
     here.chosen = std::clamp(here.chosen + (back ? -1 : 1), 0, last);
   } else {
     return false;
@@ -277,6 +284,10 @@ void Shell::key(const Pressed& pressed) {
   if (choose(pressed)) return;
   Session& s = session();
   switch (pressed.key) {
+    case ImGuiKey_Tab:
+      return ui_.move_focus(pressed.shift);
+    case ImGuiKey_Enter:
+      return ui_.press_focus();
     case ImGuiKey_RightArrow:
       return work(s.next_verb(), [&s] { s.step(); });
     case ImGuiKey_LeftArrow:

@@ -63,8 +63,11 @@ class Shell {
   /// A key went down: an ImGuiKey that is an arrow, Tab, Enter, Home, End, Escape, or a letter with
   /// Ctrl; or '+', '-', '0' with Ctrl. It is taken in the next frame, however short the press was.
   void press(int key, bool ctrl, bool shift) { pressed_.push_back({key, ctrl, shift}); }
-  /// Tab chooses another card on the first screen: there is one after the chosen one, or before it.
+  /// Tab stays in the window: it leads to another card of the first screen, or to a control.
   bool takes_tab(bool backward) const;
+  /// A finger moves a picture that is wider than its place; whether there is one at this pixel.
+  void pan(float right, float down) { pan_ = {pan_.w + right, pan_.h + down}; }
+  bool pans(float x, float y) const { return panned_.w > 0 && panned_.holds({x, y, 0, 0}); }
   /// The command line is about to have the keyboard.
   bool opens_field() const { return command_line_.is_open() && !command_line_.listens(); }
   /// Something moves or plays, so the next frame is another picture without any input.
@@ -109,6 +112,7 @@ class Shell {
   void draw_sign();
   void go_to_tab(size_t index);
   bool shows_cards() const { return tab().shows_cards && !tab().cards.scenarios().empty(); }
+  bool tab_chooses(bool backward) const;
   bool choose(const Pressed& pressed);
   void show(Stage& stage, Scene scene, bool moves);
   void follow_page(const Room& room, const Room& figures, double seconds);
@@ -126,6 +130,7 @@ class Shell {
   void draw_page_tabs(float width);
   void draw_tab(size_t index, bool titled);
   void draw_main(const Place& at);
+  void pan_picture();
   void draw_cards(const Room& room);
   void draw_side(const Place& at);
   void draw_log();
@@ -152,6 +157,8 @@ class Shell {
   bool page_shown_ = false;  // in the frame before, not the cards
   bool on_phone_ = false;
   float speed_ = 1, held_ = -1;
+  Room pan_ = {0, 0};  // pixels, since the last frame
+  Place panned_ = {};  // the picture's place in pixels; empty: all of it can be seen
   CommandLine command_line_;
   std::string open_name_;
   std::string notice_;

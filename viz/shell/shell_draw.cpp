@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <utility>
 
 #include "viz/drawing/palette.h"
 #include "viz/drawing/side_scenes.h"
@@ -129,16 +130,27 @@ void Shell::draw_tabs(const Place& at) {
 void Shell::draw_main(const Place& at) {
   Stage& stage = tab().stage;
   Page& page = session().page();
-  begin("page", at, false, kFixed);
+  begin("page", at, false,
+        on_phone_ && !shows_cards() ? ImGuiWindowFlags_HorizontalScrollbar : kFixed);
+  panned_ = {};
   if (shows_cards()) {
     draw_cards({at.w, at.h});
   } else {
-    const SceneClick click =
-        draw_scene(ui_, stage.scene(), stage.drawn(), at.w / stage.scene().room().w);
+    const SceneClick click = draw_scene(ui_, stage.scene(), stage.drawn(), picture_part(at));
+    pan_picture();
     if (!click.command.empty()) ui_.run(click.command);
     if (!click.selects.empty()) page.select(click.selects);
   }
   ImGui::EndChild();
+}
+
+void Shell::pan_picture() {
+  const Room by = std::exchange(pan_, {0, 0});
+  if (ImGui::GetScrollMaxX() + ImGui::GetScrollMaxY() == 0) return;
+  ImGui::SetScrollX(ImGui::GetScrollX() - by.w);
+  ImGui::SetScrollY(ImGui::GetScrollY() - by.h);
+  const ImVec2 corner = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
+  panned_ = {corner.x, corner.y, size.x, size.y};
 }
 
 void Shell::draw_cards(const Room& room) {

@@ -58,6 +58,7 @@ void Shell::draw_help() {
                  {"Right, Left", "a step on, a step back"},
                  {"Home, End", "to the first step, to the last one"},
                  {"Tab, arrows, Enter", "on the first screen: choose a scenario, and start it"},
+                 {"Tab, Enter", "to the next button or field, and press it"},
                  {"Ctrl+Z, Ctrl+Y", "undo, redo"},
                  {"R", "reset"},
                  {":", "type a command"},

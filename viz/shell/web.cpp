@@ -24,9 +24,10 @@
 static_assert(sizeof(ImDrawIdx) == 4,
               "WebGL has no vertex offsets: 65,536 vertices are not enough");
 
-// Puts a link to the scenario into the address bar and the clipboard.
-EM_JS(void, share_link, (const char* text), { Module.share(UTF8ToString(text)); });
+// Puts a link to the scenario, after this step, into the address bar and the clipboard.
+EM_JS(void, share_link, (const char* text, int step), { Module.share(UTF8ToString(text), step); });
 EM_JS(void, copy_picture, (), { Module.copyPicture(); });
+EM_JS(void, theme_shown, (int light), { Module.themeShown(light); });
 EM_JS(void, page_opened, (const char* lesson, const char* title, int by_hand),
       { Module.pageOpened(UTF8ToString(lesson), UTF8ToString(title), by_hand); });
 
@@ -39,7 +40,7 @@ viz::Outside in_browser() {
   return {.save = "Share",
           .save_tooltip = "Copy a link to what was done here",
           .keep = [](const viz::Scenario& recorded) -> std::string {
-            share_link(recorded.text().c_str());
+            share_link(recorded.text().c_str(), static_cast<int>(recorded.commands.size()));
             return "the address bar, as a link, which was copied, too";
           },
           .copy = [](const std::string&) -> std::string {
@@ -101,14 +102,15 @@ EMSCRIPTEN_KEEPALIVE void web_start(int motion) {
 
 EMSCRIPTEN_KEEPALIVE void web_theme(int light) { g_shell->light = light != 0; }
 
-/// `lesson`: "05"; `scenario`: its text. Either may be empty. The page tells what is wrong with
-/// them.
-EMSCRIPTEN_KEEPALIVE void web_open(const char* lesson, const char* scenario, int embedded,
-                                   int play) {
+/// `lesson`: "05"; `scenario`: its text, which opens after its first `step` steps. Either may be
+/// empty. The page tells what is wrong with them.
+EMSCRIPTEN_KEEPALIVE void web_open(const char* lesson, const char* scenario, int embedded, int play,
+                                   int step) {
   g_shell->tabs = embedded == 0;
   try {
     if (*lesson != '\0') g_shell->select(lesson);
     if (*scenario != '\0') g_shell->load(viz::Scenario::parse(scenario, "shared"));
+    if (step > 0) g_shell->session().go_to_step(static_cast<size_t>(step));
     g_shell->session().playing = play != 0 && g_shell->session().can_step();
   } catch (const kv::UserError& error) {
     g_shell->tell(error.what());
@@ -125,6 +127,8 @@ EMSCRIPTEN_KEEPALIVE void web_frame(double seconds, int width, int height, float
   ImGui_ImplOpenGL3_NewFrame();
   ImGui::NewFrame();
   g_shell->frame(io.DisplaySize.x, io.DisplaySize.y, scale, seconds);
+  static int shown = -1;  // what is around the canvas has the same colours
+  if (std::exchange(shown, g_shell->light) != g_shell->light) theme_shown(g_shell->light);
   ImGui::Render();
   glViewport(0, 0, width, height);
   const ImVec4 ground = ImGui::ColorConvertU32ToFloat4(viz::window_theme->ground);
@@ -146,6 +150,9 @@ EMSCRIPTEN_KEEPALIVE void web_mouse(float x, float y, int down) {
 }
 
 EMSCRIPTEN_KEEPALIVE void web_wheel(float lines) { ImGui::GetIO().MouseWheel += lines; }
+
+EMSCRIPTEN_KEEPALIVE int web_pans(float x, float y) { return g_shell->pans(x, y) ? 1 : 0; }
+EMSCRIPTEN_KEEPALIVE void web_pan(float right, float down) { g_shell->pan(right, down); }
 
 /// `name`: KeyboardEvent.key; letters are those of shortcuts. Returns whether Tab stays here: a
 /// field has the keys, or there is another card to choose.
@@ -215,6 +222,7 @@ EMSCRIPTEN_KEEPALIVE const char* web_state() {
                  {"light", g_shell->light},
                  {"working", g_shell->announces_work()},
                  {"notice", g_shell->notice()},
+                 {"focused", g_shell->probe().focused},
                  {"counters", counters},
                  {"errors", errors}});
 }

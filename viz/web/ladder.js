@@ -7,9 +7,6 @@ const status = document.getElementById('status')
 const text = document.getElementById('text')
 const table = document.querySelector('table')
 
-// As part of the site it stands in its folder viz.
-if (location.pathname.endsWith('/viz/ladder.html')) document.getElementById('home').href = '../index.html'
-
 /** In the worker: a run for each lesson, in a program of its own. */
 async function work({ data: { script, wasm, model, numbers } }) {
   importScripts(script)
@@ -57,7 +54,9 @@ function prepare() {
   table.tBodies[0].replaceChildren()
   for (const name of lessons) {
     const row = table.tBodies[0].insertRow()
-    row.insertCell().textContent = name.replace('_', ' ')
+    const link = row.insertCell().appendChild(document.createElement('a'))
+    link.textContent = name.replace('_', ' ')
+    link.href = addressOf(`lessons/${name}/README.md`) || `index.html#page=${name.slice(0, 2)}`
     row.insertCell().colSpan = 9
     tell(row, 'not run yet')
   }
@@ -90,8 +89,9 @@ function show(rung) {
   const { row } = now
   row.className = ''
   row.deleteCell(1)
-  for (const cell of cellsOf(rung)) row.insertCell().textContent = cell
+  cellsOf(rung).forEach((text, i) => Object.assign(row.insertCell(), { textContent: text }).dataset.name = table.tHead.rows[0].cells[i + 1].textContent)
   row.cells[7].className = 'digest'
+  delete row.cells[7].dataset.name  // it is known when seen
 }
 
 // ---- a run

@@ -2,6 +2,7 @@
 // for a frame whenever the browser draws one.
 //   #page=05        opens lesson 05's page
 //   #s=...          a scenario: its text in base64url, as Share makes it
+//   #step=4         a scenario after its fourth step
 //   #play=1         plays at once
 //   #embed          without tabs: inside a text
 //   #theme=light    not as the browser is, dark or light; T changes it
@@ -25,7 +26,9 @@ const address = () => new URLSearchParams(`${location.hash.slice(1)}&${location.
 const isEmbedded = () => address().has('embed')
 const lightBrowser = matchMedia('(prefers-color-scheme: light)')
 const isLight = () => (address().get('theme') ?? (lightBrowser.matches ? 'light' : 'dark')) === 'light'
-document.documentElement.style.colorScheme = isLight() ? 'light' : 'dark'  // while it loads
+const themeShown = (light) => { document.documentElement.style.colorScheme = light ? 'light' : 'dark' }
+themeShown(isLight())  // while it loads
+document.documentElement.classList.toggle('embed', isEmbedded())
 if (isEmbedded()) canvas.style.touchAction = 'pan-y'  // a finger scrolls the text around it
 
 let program = null
@@ -47,24 +50,28 @@ function openWhatTheAddressSays() {
     // Not in base64url: the program says of these words, too, what is wrong with them.
   }
   program._web_theme(isLight() ? 1 : 0)
-  program.ccall('web_open', null, ['string', 'string', 'number', 'number'],
-    [page, scenario, isEmbedded() ? 1 : 0, wanted.get('play') === '1' ? 1 : 0])
+  program.ccall('web_open', null, ['string', 'string', 'number', 'number', 'number'],
+    [page, scenario, isEmbedded() ? 1 : 0, wanted.get('play') === '1' ? 1 : 0, Number(wanted.get('step')) || 0])
   wake()
 }
 
-/** The title and, if the page was opened by hand, the address follow it. */
+/** The title, the link to the text and, if the page was opened by hand, the address follow it. */
 function pageOpened(lesson, title, byHand) {
+  const text = document.getElementById('text')
+  text.textContent = /^\d/.test(lesson) ? `Read lesson ${lesson}` : 'Read about it'
+  lead(text, addressOf(textOf(lesson)))
   document.title = `${/^\d/.test(lesson) ? `${lesson} ` : ''}${title} | Page by Page`
   if (!byHand) return
   const words = new URLSearchParams(location.hash.slice(1))
   words.delete('s')
+  words.delete('step')
   words.delete('play')
   words.set('page', lesson)
   history.replaceState(null, '', `#${words}`)
 }
 
-function share(text) {
-  const link = `${location.href.split('#')[0]}#s=${encode(text)}`
+function share(text, step) {
+  const link = `${location.href.split('#')[0]}#s=${encode(text)}&step=${step}`
   history.replaceState(null, '', link)
   navigator.clipboard?.writeText(link).catch(() => {})  // the address bar has it in any case
 }
@@ -97,18 +104,25 @@ function press(event) {
 }
 
 /**
- * A finger presses nothing before its way is known: it taps, slides a control sideways, or scrolls up and down. Inside
- * a text it scrolls the text, which is the browser's to do.
+ * A finger presses nothing before its way is known: it taps, pans the picture, slides a control sideways, or scrolls up and
+ * down. Inside a text it scrolls the text, which is the browser's to do.
  */
 let finger = null
 function follow(event) {
   const right = event.clientX - finger.start.clientX, down = event.clientY - finger.start.clientY
   if (finger.way === '') {
     if (Math.hypot(right, down) < 8) return
-    finger.way = Math.abs(down) > Math.abs(right) ? 'scrolls' : 'slides'
+    finger.pans = program?._web_pans(finger.at.x, finger.at.y)
+    finger.way = finger.pans || Math.abs(down) > Math.abs(right) ? 'scrolls' : 'slides'
     if (finger.way === 'slides') press(finger.start)
   }
   if (finger.way === 'slides') return pointer(event, true)
+  if (finger.pans) {
+    const now = at(event)
+    program._web_pan(now.x - finger.at.x, now.y - finger.at.y)
+    finger.at = now
+    return
+  }
   if (isEmbedded()) return
   events.push({ ...at(event), down: false })  // what is below the finger scrolls
   program?._web_wheel((event.clientY - finger.y) / 75)  // of 5 lines, as Dear ImGui has it
@@ -118,7 +132,7 @@ function follow(event) {
 canvas.addEventListener('pointerdown', (event) => {
   canvas.focus({ preventScroll: true })
   canvas.setPointerCapture(event.pointerId)
-  finger = event.pointerType === 'touch' ? { start: event, way: '', y: event.clientY } : null
+  finger = event.pointerType === 'touch' ? { start: event, way: '', at: at(event), y: event.clientY } : null
   if (finger === null) press(event)
 })
 canvas.addEventListener('pointermove', (event) => finger === null ? pointer(event, event.buttons !== 0) : follow(event))
@@ -175,6 +189,7 @@ let before = 0, livelyUntil = 0
 function wake() { livelyUntil = performance.now() + 1000 }
 
 function frame(now) {
+  if (events.length > 0) wake()  // on a busy machine they wait for frames
   const sharp = window.devicePixelRatio || 1
   const width = Math.max(1, Math.round(canvas.clientWidth * sharp))
   const height = Math.max(1, Math.round(canvas.clientHeight * sharp))
@@ -214,7 +229,7 @@ async function start() {
     script.onerror = () => reject(new Error('its program cannot be read'))
     document.head.append(script)
   })
-  program = await createVisualizer({ wasmBinary: files.get('visualizer.wasm'), canvas, share, copyPicture, pageOpened })
+  program = await createVisualizer({ wasmBinary: files.get('visualizer.wasm'), canvas, share, copyPicture, pageOpened, themeShown })
   writeFiles(program.FS, files)
   writeFiles(program.FS, model)
   program._web_start(matchMedia('(prefers-reduced-motion: reduce)').matches ? 0 : 1)
