@@ -23,8 +23,8 @@ std::string counters_text(const EngineCounters& counters, int64_t generated_toke
 /// passes of p, p + 1, ... rows. From a prompt of one token that is g (g + 1) / 2.
 int64_t rows_without_cache(std::span<const Request> requests, const GenerateResult& result);
 
-/// What StreamPrinter shows for these tokens: special ones have no text, and an id that only the
-/// model has is U+FFFD.
+/// Returns the text that StreamPrinter shows for these tokens: special ones have no text, and an id
+/// that only the model has is U+FFFD.
 std::string text_of(std::span<const int32_t> tokens, const Tokenizer& tokenizer);
 
 /// {passes, kv_rows_computed, kv_bytes_reserved, ...} and each completion with its text.

@@ -41,7 +41,7 @@ struct Cards {
   }
 };
 
-/// What a card needs if its text has this size.
+/// Room that the cards need if their text has this size.
 Cards measured(const std::vector<TableCard>& tables, float em, float& w, float& h) {
   Cards cards{.em = em, .entries = true, .grid = {}, .name = 0};
   float content = 3 * em;

@@ -86,7 +86,8 @@ void add_gone(std::vector<Track>& all, const Scene& after, Shape shape) {
   all.push_back({shape, placed(shape, to), Sight::kDeparts});
 }
 
-/// What travels is drawn over what stands, what fades in on it over that, and notes over all.
+/// Sorts by depth: shapes that stand, over them those that travel, then those that fade in, then
+/// notes.
 void sort(std::vector<Track>& all) {
   std::vector<Place> travellers;  // where they arrive
   std::vector<std::pair<int, Track>> ranked;

@@ -42,7 +42,7 @@ std::string Writer::percent(float second) const {
   return text + "%";
 }
 
-/// What the attributes say, for programs that read no style sheets: the look in the still.
+/// Look that the attributes give, for programs that read no style sheets: the still's.
 const Look& Writer::rest_of(const Element& element) const {
   const auto next = element.keys.upper_bound(still_);
   return (next == element.keys.begin() ? next : std::prev(next))->second;
@@ -161,7 +161,7 @@ std::string Writer::text(const Room& room, const std::string& title) {
       travelling += drawn(pen, on_the_way(one));
     }
   }
-  // What stands where nothing may move, and in FILE.svg#still.
+  // The still: for readers who want no motion, and for FILE.svg#still.
   const auto stands_still = [&](const char* where) {
     return fmt::format(
         "{0}.a{{animation-play-state:paused;animation-delay:-{1:.2f}s}}"

@@ -118,7 +118,7 @@ void print_state(const viz::Page& page) {
   fmt::print("{}\n", line);
 }
 
-/// What a scenario of the page can say.
+/// Prints the commands that a scenario of the page can use.
 void print_commands(const viz::Page& page) {
   constexpr size_t kColumn = 32;
   const kv::Console console;

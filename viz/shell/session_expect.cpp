@@ -1,4 +1,4 @@
-// What a scenario says about the page: values of counters, and commands that are refused.
+// Claims of a scenario about the page: values of counters, and commands that are refused.
 
 #include <fmt/ranges.h>
 

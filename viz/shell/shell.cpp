@@ -56,7 +56,7 @@ std::string Shell::other_page_with(const std::string& verb) const {
   return found == tabs_.end() ? "" : found->session->page().info().lesson;
 }
 
-/// What was said on another page is not said here.
+/// Shows a page. The notice of the page before goes.
 void Shell::go_to_tab(size_t index) {
   if (std::exchange(current_, index) != index) notice_.clear();
 }
