@@ -295,7 +295,7 @@ WindowLayout window_layout(float width, float height, bool tabs) {
   const float top = tabs ? layout.tabs.bottom() + kGap : kGap;
   const float tall = layout.sentence.y - kGap - top;
   if (on_phone) {  // the picture, and the rest below it
-    layout.main = {kEdge, top, inner, std::round(0.62f * tall)};
+    layout.main = {kEdge, top, inner, std::round(0.6f * tall)};
     layout.side = {kEdge, layout.main.bottom() + kGap, inner, tall - kGap - layout.main.h};
     return layout;
   }
