@@ -166,6 +166,16 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
   return replace_invalid_utf8(bytes);
 }
 
+std::string Tokenizer::shown(std::span<const int32_t> ids) const {
+  std::string bytes;
+  for (const int32_t id : ids) bytes += has(id) ? token_bytes(id) : "\uFFFD";
+  std::string text = replace_invalid_utf8(bytes);
+  for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) {
+    text.replace(at, 1, "\\n");
+  }
+  return text;
+}
+
 bool Tokenizer::has(int32_t id) const {
   const auto& tokens = impl_->file.tokens;
   return id >= 0 && static_cast<size_t>(id) < tokens.size() && tokens[static_cast<size_t>(id)];

@@ -39,6 +39,8 @@ class Tokenizer {
 
   /// Ids to text; bytes that are not valid UTF-8 become U+FFFD. Unknown ids throw UserError.
   std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
+  /// Ids to text in one line, to be looked at: a line break is "\n", an unknown id U+FFFD.
+  std::string shown(std::span<const int32_t> ids) const;
 
   /// The raw bytes of one token (added tokens: their text). Throws UserError for an unknown id.
   std::string_view token_bytes(int32_t id) const;

@@ -49,18 +49,7 @@ std::vector<kv::Request> Live::prompt_and_half(const std::string& prompt, int ma
   return requests;
 }
 
-std::string Live::text(int32_t token) const {
-  if (!tokenizer().has(token)) return "\xEF\xBF\xBD";
-  std::string text;
-  for (const char c : tokenizer().decode({&token, 1})) {
-    if (c == '\n') {
-      text += "\\n";
-    } else {
-      text += c;
-    }
-  }
-  return text;
-}
+std::string Live::text(int32_t token) const { return tokenizer().shown({&token, 1}); }
 
 std::string Live::word(int32_t token) const {
   const std::string all = text(token);

@@ -12,7 +12,6 @@
 
 #include "cli/model_drafter.h"
 #include "common/table.h"
-#include "common/utf8.h"
 #include "engine.h"
 #include "programs/generate.h"
 #include "programs/report.h"
@@ -53,15 +52,8 @@ int num_right(const Guessed& guessed, const kv::Request& request,
   return static_cast<int>(end - guessed.tokens.begin());
 }
 
-/// The text of some tokens in one line of a table. An id that only the model has is U+FFFD.
 std::string quoted(const kv::Tokenizer& tokenizer, std::span<const int32_t> tokens) {
-  std::string text;
-  for (const int32_t id : tokens) text += tokenizer.has(id) ? tokenizer.token_bytes(id) : "\uFFFD";
-  text = kv::replace_invalid_utf8(text);
-  for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) {
-    text.replace(at, 1, "\\n");
-  }
-  return "\"" + text + "\"";
+  return "\"" + tokenizer.shown(tokens) + "\"";
 }
 
 void print_guesses(const kv::Console& console, const kv::Tokenizer& tokenizer,

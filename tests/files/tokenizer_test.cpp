@@ -304,6 +304,7 @@ TEST_CASE("tokenizer: an id that only the model knows streams as one replacement
   CHECK(stream.push(padding) == "\uFFFD\uFFFD");  // the character begun before is cut off, too
   CHECK(stream.push('b') == "b");
   CHECK_THROWS_AS(t.decode(Ids{padding}), UserError);  // who names ids is told
+  CHECK(t.shown(Ids{'a', padding, '\n', 0xE2}) == "a\uFFFD\\n\uFFFD");
 }
 
 TEST_CASE("tokenizer: streaming gives the text of decode, always in whole characters") {

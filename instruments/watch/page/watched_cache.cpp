@@ -153,14 +153,8 @@ std::vector<std::string> WatchedCache::words(std::span<const int32_t> tokens) co
   for (const int32_t token : tokens) {
     std::string text = std::to_string(token);
     if (tokenizer_ && tokenizer_->has(token)) {
-      text.clear();
-      for (const char c : tokenizer_->decode({&token, 1})) {
-        if (c == '\n') {
-          text += "\\n";
-        } else if (c != ' ' || !text.empty()) {
-          text += c;
-        }
-      }
+      text = tokenizer_->shown({&token, 1});
+      text.erase(0, text.find_first_not_of(' '));
     }
     all.push_back(std::move(text));
   }
