@@ -89,7 +89,9 @@ StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
 
 SharedTierEngine::SharedTierEngine(kv::Model& model, const PagedOptions& options, BlockStore& store,
                                    const ServeOptions& serve, const SharedTierOptions& tier)
-    : EngineOf(model, options, serve, tier, std::ref(store)) {}
+    : EngineOf(model, options, serve, tier, std::ref(store)) {
+  if (options.num_blocks > 0) server_for({});
+}
 
 kv::GenerateResult SharedTierEngine::generate(std::span<const kv::Request> requests,
                                               const kv::TokenCallback& on_token) {

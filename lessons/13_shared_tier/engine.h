@@ -87,6 +87,7 @@ class Server : public lesson08::ServerOf<lesson11::Scheduler> {
   double seconds_per_token_ = 0;
 };
 
+/// A server for the ladder, which is made at once as lesson 11's is.
 class SharedTierEngine : public lesson08::EngineOf<Server> {
  public:
   /// Borrows the model and the store.
