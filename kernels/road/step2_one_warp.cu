@@ -4,8 +4,8 @@
 //
 // Must be read and done: as in step 1.
 //
-// The limit: with one row, the bytes in flight, and the start of the kernel itself. With many rows,
-// that each weight is read again for each of them.
+// The limit: with one row, the bytes in flight, and the start of the kernel. With many rows, every
+// weight is read again for each row.
 //
 //   warp     output 4 blockIdx.x + warp of row blockIdx.y
 //   lane     pieces lane, lane + 32, ... of the two rows: eight elements each
