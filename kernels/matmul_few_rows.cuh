@@ -87,7 +87,7 @@ struct FewRowsCta {
   __device__ int strip_bytes() const { return plan.strip_tiles * kTileBytes; }
   __device__ int batch_bytes() const { return S::kUnits * S::kUnitStrips * strip_bytes(); }
 
-  // --- 1. weights on their way ---
+  // --- 1. weights in flight ---
 
   /// Starts the copies of a batch. Units are contiguous in memory, so a whole batch is one range;
   /// otherwise each strip's part is one.

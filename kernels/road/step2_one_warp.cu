@@ -1,6 +1,6 @@
 // Step 2: a warp for each output of each row. Its lanes read neighbouring pieces of 16 bytes, so a
 // load brings 512 bytes of one row of the matrix, and all of them are used; at the end the lanes
-// add up what they have.
+// add up their sums.
 //
 // Must be read and done: as in step 1.
 //

@@ -335,7 +335,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::attend(const Piece& piece) {
       softmax_two_pairs<kHeadDim>(s, visible, tile, p);
       weigh(p, pairs.seq_len - tile_begin, tile);
 #pragma unroll
-      for (int c = 0; c < 2; ++c) {  // what a pair does not see is not merged: no trace
+      for (int c = 0; c < 2; ++c) {  // a pair merges only what it sees
         if (visible[c] > 0) group.append(tile, c, tile_begin == group_begin);
       }
     }

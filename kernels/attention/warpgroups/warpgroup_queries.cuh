@@ -279,7 +279,7 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::attend(int til
   for (int tile = whole_groups_ * kGroupTiles; tile < num_tiles_; ++tile) {
     merge_seen(tile, attend_to<false>(tile, acc_));
   }
-  for (int tile = num_tiles_; tile < tiles_of_cta; ++tile) {  // only the other one sees them
+  for (int tile = num_tiles_; tile < tiles_of_cta; ++tile) {  // only the other warpgroup sees them
     wait_for_phase(&shared_.full[tile % kSlots], tile / kSlots & 1);
     take_turn(number_);
     give_turn(1 - number_);

@@ -9,7 +9,7 @@
 // Must be read: K and V once. Partitions as in step 3.
 //
 // The limit: memory, if enough is in flight on each SM (Little's law: 11 KB on an idle H200, more
-// under load; here 128 KB). What remains is the ends of partitions, where a ring runs empty, and
+// under load; here 128 KB). The rest is the ends of partitions, where a ring runs empty, and
 // the start of the second kernel.
 //
 //   CTA      one KV head of one sequence, one partition
