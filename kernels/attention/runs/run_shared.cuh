@@ -35,7 +35,7 @@ struct RunShared {
   uint64_t full[kSlots], empty[kSlots];
 };
 
-/// The partial results of each sequence and KV head, and who has finished.
+/// The partial results of each sequence and KV head, and counts of finished pieces.
 template <int kHeadDim>
 struct RunWorkspace {
   unsigned int* counters;  // [num_seqs, num_kv_heads] finished pieces, zero before and after
