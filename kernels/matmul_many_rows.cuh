@@ -61,7 +61,7 @@ __device__ inline void advance(const ProductArgs& args, int num_chunks, StageCur
 }
 
 /// Copies part `part` of kParts of a stage's weights: strips thread / 128, 2 further on, ... Strips
-/// beyond the matrix repeat the last one; what they give is never stored.
+/// beyond the matrix repeat the last one; their results are never stored.
 template <typename Shape, int kParts>
 __device__ inline void copy_weights(const ProductArgs& args, const StageCursor& at, uint4* stage,
                                     int part) {

@@ -156,7 +156,7 @@ __device__ inline void copy_stages(const ProductArgs& args, const ProductMaps& m
 }
 
 /// Hands a tile's total to the next CTA of the tile, and takes it. Between the two calls all
-/// threads of both CTAs meet, the copying ones included.
+/// threads of the cluster meet, the copying ones included.
 template <int kSums>
 __device__ inline void give_total(char* to, int rank, const float (&total)[kSums]) {
   float4* mine = reinterpret_cast<float4*>(to) + threadIdx.x;
