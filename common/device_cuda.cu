@@ -1,5 +1,4 @@
-// The CUDA side of common/device.h: streams, memory and copies, and what to say when they
-// fail.
+// The CUDA side of common/device.h: streams, memory, copies, and their error messages.
 
 #include <cuda_runtime.h>
 
@@ -40,8 +39,7 @@ static_assert(int{kInvalidPc} == int{cudaErrorInvalidPc});
 static_assert(int{kLaunchFailure} == int{cudaErrorLaunchFailure});
 static_assert(int{kSystemDriverMismatch} == int{cudaErrorSystemDriverMismatch});
 
-/// Grid: never launched; asked for its attributes to see whether this build has code for the
-/// device.
+/// Grid: never launched. Reading its attributes fails if this build has no code for the device.
 __global__ void probe_kernel() {}
 
 CudaFailure failure_of(cudaError_t error, const char* call) {
@@ -60,7 +58,7 @@ CudaFailure failure_of(cudaError_t error, const char* call) {
     f.device = properties.name;
     f.device_arch = 10 * properties.major + properties.minor;
   }
-  cudaGetLastError();  // a failure that is not sticky must not be found again by a later check
+  cudaGetLastError();  // clears the error, so that a later check does not report it
   return f;
 }
 
@@ -78,8 +76,8 @@ std::string probe() {
   return error == cudaSuccess ? "" : explain(failure_of(error, "starting CUDA"));
 }
 
-/// Pinned memory through which small arrays travel, so that a copy can be queued while its source
-/// is reused. A ring of slots; a slot is free again when the copy out of it is done.
+/// A ring of slots of pinned memory that small arrays pass through, so that their source can be
+/// reused at once. A slot is free again when the copy out of it is complete.
 class Staging {
  public:
   static constexpr size_t kSlotBytes = 256 * 1024;

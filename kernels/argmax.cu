@@ -1,6 +1,6 @@
-// The largest logit of a row. Floor: 4 bytes per logit, 608 KB for a vocabulary of 151,936: too
-// much for one SM, so on sm_90 a cluster of 8 CTAs shares a row and the first one reads the others'
-// winners from their shared memory.
+// The index of each row's largest logit. Floor: 4 bytes per logit, 608 KB for a vocabulary of
+// 151,936. That is too much for one SM, so on sm_90 a cluster of 8 CTAs shares a row. Its first CTA
+// reads the others' winners from their shared memory.
 
 #include "kernels/argmax.h"
 
@@ -16,7 +16,7 @@ namespace {
 constexpr int kThreadsPerCta = 1024;
 constexpr int kClusterCtas = 8;
 
-/// A number that is larger for the better candidate: the greater logit, among equals the lower
+/// A candidate's sort key. The key of a greater logit is larger; of equal logits, that of the lower
 /// index. A NaN is below every number, and -0 equals 0.
 __device__ uint64_t key_of(float logit, int index) {
   const uint32_t bits = __float_as_uint(logit + 0.0f);

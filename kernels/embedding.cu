@@ -1,5 +1,5 @@
-// Rows of the packed table, widened to fp32. A row of the packed layout is gathered in pairs of
-// columns. Floor: 6 bytes per element (bf16 in, fp32 out).
+// Rows of the packed table, widened to fp32. The packed layout stores a row's columns in pairs
+// (pack_weights.cuh). Floor: 6 bytes per element (bf16 in, fp32 out).
 
 #include "kernels/embedding.h"
 
@@ -49,8 +49,8 @@ __global__ void embedding_kernel(const int32_t* token_ids, const __nv_bfloat16* 
 
 void embedding_cuda(const EmbeddingArgs& args, const Stream& stream) {
   if (args.num_rows == 0) return;
-  // The first kernel of a pass, and not launched as a dependent one: it waits for all that was
-  // queued before it, so the kernels after it may read that early.
+  // The first kernel of a pass is not a dependent launch: it waits for all work queued before it,
+  // so the kernels after it may read that work's results early.
   const Launch shape{.grid = dim3(static_cast<unsigned>(args.num_rows)),
                      .block = dim3(kThreadsPerCta),
                      .name = "launching embedding"};

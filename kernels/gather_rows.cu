@@ -1,4 +1,4 @@
-// One CTA copies one row; a pass wants few rows' logits, so this is never a cost.
+// Copies rows, a CTA for each. A pass wants the logits of few rows, so its time does not matter.
 
 #include "kernels/gather_rows.h"
 #include "kernels/launch.cuh"

@@ -44,7 +44,7 @@ inline void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw_error(error, what);
 }
 
-/// What the current device can do.
+/// A device attribute of the current device.
 inline int device_limit(cudaDeviceAttr attribute) {
   int device = 0;
   int value = 0;
@@ -62,7 +62,7 @@ inline int compute_major() {
   return major;
 }
 #ifdef KV_SM90A
-/// Whether code for exactly sm_90a runs here.
+/// True if code for exactly sm_90a runs here.
 inline bool is_hopper() {
   static const bool is =
       compute_major() == 9 && device_limit(cudaDevAttrComputeCapabilityMinor) == 0;
@@ -126,7 +126,8 @@ void launch_dependent(void (*kernel)(Params...), const Launch& launch, const Str
       launch.name);
 }
 
-/// Does nothing; it only starts after all work before it. A template, as a kernel cannot be inline.
+/// Does nothing, and starts only after all work before it. A template, because kernels are not
+/// inline.
 template <typename = void>
 __global__ void barrier_kernel() {}
 
@@ -147,7 +148,7 @@ __device__ inline T* dynamic_shared() {
 #endif
 }
 
-/// Lets the next kernel of the stream start as soon as every CTA of this one has got here.
+/// Lets the next kernel of the stream start once every CTA of this one has called it.
 __device__ inline void let_successors_start() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();

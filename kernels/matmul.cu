@@ -1,9 +1,9 @@
-// out = epilogue( norm(x) * W^T ) on CUDA: chooses the kernel and cuts the work.
+// out = epilogue( norm(x) * W^T ) on CUDA: chooses the kernel and divides the work.
 //
-// Floors, for a matrix of N x K and M rows: 2 N K bytes once from device memory, 2 M N K
-// operations. With few rows bytes decide (Qwen3-0.6B: 1.19 GB a step), with many the tensor cores
-// do. `./course bench-cuda` measures both. kernels/road/ is the way here in eight steps, each of
-// them measured (./course bench-cuda --road).
+// Floors, for a matrix of N x K and M rows: 2 N K bytes read once from device memory, 2 M N K
+// operations. With few rows the bytes decide (Qwen3-0.6B: 1.19 GB a step), with many the rate of
+// the tensor cores. `./course bench-cuda` measures both. kernels/road/ leads here in eight measured
+// steps (./course bench-cuda --road).
 
 #include <algorithm>
 #include <stdexcept>
@@ -24,8 +24,8 @@ constexpr int kMaxFewRows = 64;
 /// Up to this number of rows only the time to read the weights counts, and few_rows() is as fast as
 /// warpgroups.
 constexpr int kMaxRowsWithoutWarpgroups = 32;
-/// Shared memory for weights in flight. Less than an SM has, so that the CTAs of the next kernels
-/// fit beside this one and start their own.
+/// Shared memory for weights in flight. It leaves room on an SM for CTAs of the next kernels, which
+/// start loading their own weights.
 constexpr int kMaxRingBytes = 160 * 1024;
 
 int divide_up(int a, int b) { return (a + b - 1) / b; }
@@ -41,8 +41,8 @@ int max_shared_bytes() {
 
 // --- rows that a kernel cannot read in pieces of 16 bytes ---
 
-// Grid: one warp per row, 8 rows a CTA. Copies rows of k columns, normalised if there are weights,
-// to rows of `stride` columns, the rest zero.
+// Grid: one warp per row, 8 rows a CTA. Copies rows of k columns to rows of `stride` columns,
+// normalised if norm_weight is set. Columns from k on become zero.
 __global__ void align_rows_kernel(const void* x, const float* norm_weight, float eps, int num_rows,
                                   int k, int stride, __nv_bfloat16* out) {
   let_successors_start();
@@ -68,7 +68,8 @@ void need_scratch(const MatmulArgs& args) {
   }
 }
 
-/// Makes `product.k` a multiple of `unit`.
+/// Copies the rows into scratch with a number of columns that is a multiple of `unit`; normalises
+/// them if the product has a norm.
 void align_rows(const MatmulArgs& args, int unit, ProductArgs& product, const Stream& stream) {
   need_scratch(args);
   const int stride = divide_up(args.k, unit) * unit;
@@ -81,7 +82,7 @@ void align_rows(const MatmulArgs& args, int unit, ProductArgs& product, const St
   product.norm_weight = nullptr;
 }
 
-/// Normalises the rows in a kernel of their own: the same bits as the fused prologue.
+/// Normalises the rows in a separate kernel, with the same bits as the fused prologue.
 void normalise_rows(const MatmulArgs& args, ProductArgs& product, const Stream& stream) {
   need_scratch(args);
   rmsnorm_cuda({.x = static_cast<const float*>(args.x),
@@ -119,7 +120,7 @@ void launch_few(const ProductArgs& product, FewRowsPlan plan, const Stream& stre
   launch_dependent(kernel, launch, stream, product, plan);
 }
 
-/// The number of units or slabs in a batch.
+/// Launches with the number of units and slabs in a batch that suits the product.
 template <int kColTiles, bool kHalf, bool kNorm>
 void batch_few(const ProductArgs& product, const FewRowsPlan& plan, const Stream& stream) {
   const auto run = [&]<bool kWhole, int kUnits, int kSlabs>() {
@@ -128,7 +129,8 @@ void batch_few(const ProductArgs& product, const FewRowsPlan& plan, const Stream
   };
   const int slabs = divide_up(tiles_per_strip(product.k), kSlabTiles);
   if constexpr (kColTiles <= 2) {
-    // Three units at a time where a CTA has few; where it has many, one: more batches in flight.
+    // A CTA of two or three units takes them in one batch. With more it takes one at a time, so
+    // that more batches are in flight.
     if (slabs == 1 && plan.units_per_cta == 2) return run.template operator()<true, 2, 1>();
     if (slabs == 1 && plan.units_per_cta == 3) return run.template operator()<true, 3, 1>();
     if (slabs % 3 == 0) return run.template operator()<false, 1, 3>();
@@ -140,7 +142,7 @@ void batch_few(const ProductArgs& product, const FewRowsPlan& plan, const Stream
 
 template <int kColTiles>
 void few_rows(const ProductArgs& product, const Stream& stream) {
-  // Units of 8 outputs if they share the work out better.
+  // Units of 8 outputs if they divide the work among the SMs more evenly.
   const int sms = num_sms();
   const int pairs = product.num_strips / 2;
   const bool half = product.epilogue != Epilogue::kSiluMul && product.norm_weight == nullptr &&
@@ -194,7 +196,8 @@ void warpgroups(const ProductArgs& product, const Stream& stream) {
 }
 
 /// Launches tiles of kOutputs columns, with 64 rows if the product has at most 64, else 128. With
-/// 64 rows each warpgroup has half of the outputs, and 16 hold no pair of a gate and its up.
+/// 64 rows each warpgroup has half of the outputs. Half of 32 is two strips, and store_tile_silu()
+/// needs four.
 template <int kOutputs, int kCtas>
 void warpgroups_of(const ProductArgs& product, const Stream& stream) {
   const bool pairs = product.epilogue == Epilogue::kSiluMul;
@@ -206,17 +209,18 @@ void warpgroups_of(const ProductArgs& product, const Stream& stream) {
   warpgroups<WarpgroupShape<kOutputs, 128, kCtas>>(product, stream);
 }
 
-/// Launches Hopper's own kernel. Returns false on another GPU, or if K is not in whole chunks.
+/// Launches the warpgroup kernel. Returns false if the GPU is not Hopper or K is not in whole
+/// chunks.
 bool by_warpgroups(const ProductArgs& product, const Stream& stream) {
   if (!cuda_backend::is_hopper() || product.k % kChunkCols != 0) return false;
   const auto tiles = [&](int outputs) {
     return divide_up(product.num_strips * kTileRows, outputs) * divide_up(product.num_rows, 128);
   };
-  // CTAs share the tiles if these are few and have many columns: at least eight chunks for each.
+  // Several CTAs share a tile if tiles are few and K is long: at least eight chunks for each CTA.
   const int shares = std::min(product.k / (kLaterChunks * kChunkCols), num_sms() / tiles(32));
   if (shares >= 3) return warpgroups_of<32, 3>(product, stream), true;
   if (shares == 2) return warpgroups_of<32, 2>(product, stream), true;
-  // Else the tile size with the lowest cost: each round of a CTA costs its outputs plus its start.
+  // Otherwise the tile size with the lowest cost. A CTA's round costs its outputs and a constant.
   const auto cost = [&](int outputs) {
     return divide_up(tiles(outputs), num_sms()) * (outputs + 40);
   };
@@ -289,7 +293,7 @@ void multiply(const MatmulArgs& args, const Stream& stream, bool may_use_warpgro
   if (many && may_use_warpgroups && by_warpgroups(product, stream)) return;
   if (product.num_rows <= 32) return few_rows<4>(product, stream);
   if (product.num_rows <= kMaxFewRows) return few_rows<8>(product, stream);
-  // The largest tiles that give every SM one.
+  // The largest tiles of which at least four fifths of the SMs get one.
   const auto tiles = [&](int size) {
     return divide_up(product.num_strips * kTileRows, size) * divide_up(product.num_rows, size);
   };

@@ -1,6 +1,6 @@
 #pragma once
 
-// What both product kernels share: their arguments and what happens to a finished sum.
+// The arguments of both product kernels, and what happens to a finished sum.
 
 #include <cuda_bf16.h>
 
@@ -11,7 +11,7 @@
 
 namespace kv {
 
-/// MatmulArgs as the kernels want it.
+/// MatmulArgs in the form that the kernels need.
 struct ProductArgs {
   const uint4* weight = nullptr;  // packed, 16 bytes a lane
   const void* x = nullptr;        // bf16 [num_rows, k]; fp32 with norm_weight. k is a multiple of 8
@@ -26,7 +26,7 @@ struct ProductArgs {
   Epilogue epilogue = Epilogue::kStore;
 };
 
-/// The product is rounded to bf16 (2^-9), so the fast exponential and division (2^-20) do.
+/// The product is rounded to bf16 (2^-9), so the fast exponential and division (2^-20) are enough.
 __device__ inline float silu(float x) { return __fdividef(x, 1.0f + __expf(-x)); }
 
 /// Finishes one input row's sums of output g of strip `strip` and, if has_hi, of the strip after
@@ -48,7 +48,8 @@ __device__ inline void store_sums(const ProductArgs& args, int strip, bool has_h
   if (has_hi && output + kTileRows < args.num_outputs) out[output + kTileRows] = old_hi + hi;
 }
 
-/// The present value of `out` if the epilogue adds to it, else zero. Same arguments as store_sums.
+/// Returns the present value of `out` if the epilogue adds to it, else zero. Same arguments as
+/// store_sums.
 __device__ inline float old_output(const ProductArgs& args, int strip, int row) {
   const int output = strip * kTileRows + static_cast<int>(threadIdx.x) % 32 / 4;
   const bool adds = args.epilogue == Epilogue::kAdd;

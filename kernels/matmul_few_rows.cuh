@@ -3,8 +3,8 @@
 // Products with few input rows (decode): weights stream once through shared memory.
 //
 // A unit is 16 outputs (two strips of weights, the tall operand), or 8 where 16 would leave SMs
-// without work. A slab is 1,024 columns: 8 chunks, one per warp. A batch, kUnits units x kSlabs
-// slabs, is what one barrier finishes. A CTA takes a contiguous range of units.
+// without work. A slab is 1,024 columns: 8 chunks, one per warp. A batch is kUnits units x kSlabs
+// slabs; one barrier ends it. A CTA takes a contiguous range of units.
 //
 //   1. start copying the first batches (all of them, for a layer's products): needs no input
 //   2. wait for the predecessors; fetch this warp's chunks of the input rows, normalise them
@@ -39,18 +39,18 @@ struct FewRowsPlan {
   int sum_buffers = 0;  // 1 if a CTA has one batch only, else 2
 };
 
-/// The compile-time shape of a launch. kColTiles: input rows / 8. kHalf: units of 8 outputs.
-/// kNorm: RMSNorm fused. kWhole: one slab covers K, so input fragments serve all units.
+/// The compile-time shape of a launch. kColTiles: input rows / 8. kHalf: units of 8 outputs. kNorm:
+/// RMSNorm is fused. kWhole: one slab covers K, so the input fragments serve all units.
 template <int kColTiles_, bool kHalf_, bool kNorm_, bool kWhole_, int kUnits_, int kSlabs_>
 struct FewRowsShape {
   static constexpr int kColTiles = kColTiles_, kUnits = kUnits_, kSlabs = kSlabs_;
   static constexpr bool kHalf = kHalf_, kNorm = kNorm_, kWhole = kWhole_;
   static constexpr int kUnitStrips = kHalf ? 1 : 2;
-  static constexpr int kHalves = kHalf ? 1 : 2;  // pairs of accumulators that mean something
+  static constexpr int kHalves = kHalf ? 1 : 2;  // pairs of accumulators in use
   /// float2 per lane: [kUnits][kHalves][kColTiles][kSlabs * kFewWarps chunks]
   static constexpr int kUnitSums = kHalves * kColTiles * kSlabs * kFewWarps;
   static constexpr int kSumBufferBytes = kUnits * kUnitSums * 32 * 8;
-  /// Registers are rationed so that the next kernels' CTAs fit beside this one's.
+  /// Registers are limited so that CTAs of the next kernels fit beside this one's.
   static constexpr int kCtasPerSm = kColTiles > 2 ? 1 : kColTiles == 1 && kWhole ? 3 : 2;
   static_assert(!kNorm || kColTiles == 1);
   static_assert(!kWhole || kSlabs == 1);
@@ -65,7 +65,7 @@ struct FewRowsCta {
   const FewRowsPlan& plan;
   int warp, lane, g, t;  // lane = 4 g + t
   int tiles;             // of one strip
-  int unit, end_unit;    // the batch in work
+  int unit, end_unit;    // the current batch
   int group = 0;
   uint64_t* barriers;  // [ring]
   char* batches;       // [ring][kUnits * kUnitStrips strips][strip_tiles][512]
@@ -87,9 +87,10 @@ struct FewRowsCta {
   __device__ int strip_bytes() const { return plan.strip_tiles * kTileBytes; }
   __device__ int batch_bytes() const { return S::kUnits * S::kUnitStrips * strip_bytes(); }
 
-  // --- 1. weights on their way ---
+  // --- 1. weights in flight ---
 
-  /// Units are contiguous in memory: a whole batch is one range, else each strip's part is.
+  /// Starts the copies of a batch. Units are contiguous in memory, so a whole batch is one range;
+  /// otherwise each strip's part is one.
   __device__ void fill(int slot, int of_unit, int of_group) {
     if (!asks_for_copies()) return;
     char* to = batches + slot * batch_bytes();
@@ -119,7 +120,7 @@ struct FewRowsCta {
     of_unit += S::kUnits;
   }
 
-  int next_unit, next_group = 0;  // the first batch that has not been asked for
+  int next_unit, next_group = 0;  // the first batch whose copy has not been started
 
   __device__ void start() {
     if (threadIdx.x == 0) {
@@ -159,7 +160,7 @@ struct FewRowsCta {
     }
   }
 
-  /// This lane's 32 fp32 of a row's chunk (or of the norm's weights).
+  /// This lane's 32 floats of a row's chunk, or of the norm's weights.
   __device__ void load_floats(const float* x, bool valid_row, int slab, float (&v)[4][8]) const {
     const int col = first_column(slab);
 #pragma unroll
@@ -175,7 +176,7 @@ struct FewRowsCta {
     load_floats(args.norm_weight, true, slab, v);
   }
 
-  /// The scale of row g. With one slab x is left in `x`, else it has to be read again.
+  /// The scale of row g. With one slab, `x` keeps the row; with more it must be read again.
   __device__ float scale_of_row(float inverse_k, float (&x)[4][8]) {
     const int num_slabs = S::kWhole ? 1 : plan.num_groups * S::kSlabs;
     float* mine = square_sums + warp * 8 + g;
@@ -228,8 +229,8 @@ struct FewRowsCta {
            (u * S::kUnitSums + (half * S::kColTiles + n) * S::kSlabs * kFewWarps) * 32 + lane;
   }
 
-  /// Chains this warp's chunks of the batch: all units and slabs side by side, as each chain is
-  /// slow by itself.
+  /// Chains this warp's chunks of the batch. All units and slabs run side by side, because a single
+  /// chain is slow.
   __device__ void chains(int slot, int buffer, const Fragments (&b)[S::kSlabs]) {
     constexpr int kChains = S::kUnits * S::kSlabs;
     const int first_tile = (S::kWhole ? 0 : group * S::kSlabs * kSlabTiles) + warp * kChunkTiles;
@@ -290,7 +291,7 @@ struct FewRowsCta {
     const int row = n * 8 + 2 * t;
     const bool sums_up = warp < S::kUnits * S::kColTiles && mine < end_unit;
     float old[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    if (sums_up && args.epilogue == Epilogue::kAdd) {  // on its way while the chains run
+    if (sums_up && args.epilogue == Epilogue::kAdd) {  // loaded while the chains run
       old[0] = old_output(args, strip, row);
       old[1] = old_output(args, strip, row + 1);
       if (!S::kHalf) old[2] = old_output(args, strip + 1, row);

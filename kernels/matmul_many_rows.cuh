@@ -3,9 +3,9 @@
 // Products with many input rows (prefill): tiles of outputs x rows, the same chains as few rows.
 //
 // A CTA has kOutputWarps x 4 warps. Warp (i, j) has kRowTiles 16-output tiles by kColTiles 8-row
-// tiles in registers, twice: the chunk being chained from zero, and the total of the chunks before
-// it. K goes by in stages through a ring in shared memory; a stage is a chunk. What bounds the loop
-// is reading shared memory and filling it: 128 outputs x 128 rows want 64 KB a chunk.
+// tiles in registers, twice: the current chunk, chained from zero, and the total of the chunks
+// before it. K passes through a ring in shared memory in stages; a stage is a chunk. The loop is
+// bound by writing and reading shared memory: 128 outputs x 128 rows need 64 KB a chunk.
 //
 // In a stage weights lie as packed. An input row is 256 bytes at a pitch of 320, so that the
 // fragments of two rows are in different banks.
@@ -61,7 +61,7 @@ __device__ inline void advance(const ProductArgs& args, int num_chunks, StageCur
 }
 
 /// Copies part `part` of kParts of a stage's weights: strips thread / 128, 2 further on, ... Strips
-/// beyond the matrix repeat the last one; what they give is never stored.
+/// beyond the matrix repeat the last one; their results are never stored.
 template <typename Shape, int kParts>
 __device__ inline void copy_weights(const ProductArgs& args, const StageCursor& at, uint4* stage,
                                     int part) {
@@ -100,7 +100,7 @@ __device__ inline void copy_inputs(const ProductArgs& args, const StageCursor& a
   }
 }
 
-/// What one tile of 32 columns takes: both operands of two steps.
+/// The operands of one tile of 32 columns, for two steps.
 template <typename Shape>
 struct Fragments {
   uint32_t weights[Shape::kRowTiles][2][4];
@@ -145,9 +145,9 @@ __device__ inline void chain_tile(const Fragments<Shape>& f,
   }
 }
 
-/// Stores what a warp has of gate and up, for one 16-row tile of weights. Lanes g and g + 1 swap,
-/// so that each stores two neighbouring outputs: the even one of row 2 t, the odd one of row 2 t
-/// + 1.
+/// Stores a warp's gate and up of one 16-row tile of weights. Lanes g and g + 1 swap values, so
+/// that each stores two neighbouring outputs: the even lane of row 2 t, the odd lane of row 2 t +
+/// 1.
 template <int kColTiles>
 __device__ inline void store_silu(const ProductArgs& args, int strip, int first_row,
                                   const float (&total)[kColTiles][4]) {
@@ -174,7 +174,7 @@ __device__ inline void store_silu(const ProductArgs& args, int strip, int first_
   }
 }
 
-/// The same for kStore and kAdd, outputs of strips `strip` and `strip` + 1.
+/// Stores or adds the outputs of strips `strip` and `strip` + 1 (kStore, kAdd).
 template <int kColTiles>
 __device__ inline void store_or_add(const ProductArgs& args, int strip, int first_row,
                                     const float (&total)[kColTiles][4]) {
@@ -182,7 +182,7 @@ __device__ inline void store_or_add(const ProductArgs& args, int strip, int firs
   const int output = strip * kTileRows + lane / 4;
   const bool adds = args.epilogue == Epilogue::kAdd;
   float* out = static_cast<float*>(args.out) + output;
-  float old[kColTiles][4] = {};  // all on their way before the first is waited for
+  float old[kColTiles][4] = {};  // all loads start before the first is waited for
 #pragma unroll
   for (int n = 0; n < kColTiles; ++n) {
 #pragma unroll
@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
     } else {
       wait_for_copies<0>();
     }
-    __syncthreads();  // this stage is there for all, and the one before is no longer read
+    __syncthreads();  // this stage has arrived for all, and the one before has been read
     const uint4* stage = ring + slot * Shape::kStagePieces;
     uint4* free_stage = ring + (slot == 0 ? num_stages - 1 : slot - 1) * Shape::kStagePieces;
     float acc[kRowTiles][kColTiles][4] = {};
@@ -258,7 +258,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
       }
       chain_tile(fragments, acc);
     }
-    commit_copies();  // also when empty: the count of groups is what wait_for_copies goes by
+    commit_copies();  // also when empty, because wait_for_copies counts groups
     advance<Shape>(args, num_chunks, copy);
     slot = slot + 1 == num_stages ? 0 : slot + 1;
     const bool last = work.chunk + 1 == num_chunks;

@@ -1,19 +1,19 @@
 #pragma once
 
-// Products with many input rows on Hopper: the chains of the other two kernels, made by warpgroups.
+// Products with many input rows on Hopper: the chains of the other two kernels, by warpgroups.
 //
-// A CTA has three warpgroups. Two multiply, each 64 rows of the tile, or half of its outputs: a
-// lane has its pieces of two input rows in registers, the weights stay in shared memory, where a
-// packed tile is just what the tensor cores want (its four pieces are four matrices of 8 rows x 16
-// bytes). They take turns: while one adds a finished chunk to its total, the other one's steps run.
-// Of the third, one thread starts bulk copies of what comes next: weights as packed, input rows
-// in pieces of 128 bytes. Stages of 64 columns go round in a ring; one barrier says that a stage is
-// full, another that all have read it. What an SM can take in, 64 bytes a cycle, is what bounds the
-// loop: so a box has no row that the input has not.
+// A CTA has three warpgroups. Two multiply, each 64 rows of the tile, or half of its outputs. A
+// lane has its pieces of two input rows in registers. The weights stay in shared memory: a packed
+// tile is just what the tensor cores read (its four pieces are four matrices of 8 rows x 16 bytes).
+// The two take turns: while one adds a finished chunk to its total, the steps of the other run. One
+// thread of the third starts bulk copies: weights as packed, input rows in pieces of 128 bytes.
+// Stages of 64 columns go round in a ring. One barrier tells that a stage is full, another that all
+// have read it. An SM can take in 64 bytes a cycle, which bounds the loop, so a box holds no row
+// beyond the input.
 //
-// With few tiles several CTAs, neighbours in a cluster, share one. All but the first keep the sums
-// of each of their chunks in registers. The first adds its own and hands the total over; the next
-// one adds its sums to that, in ascending order as ever, and hands it on: the same bits.
+// With few tiles, several CTAs of a cluster share one. All but the first keep the sums of each of
+// their chunks in registers. The first adds its own and hands the total over; the next one adds its
+// sums to that, in ascending order, and hands it on. So the bits are the same.
 
 #include <cuda.h>
 
@@ -31,29 +31,29 @@ inline constexpr int kStripStageBytes = kStageTiles * kTileElements * 2;
 
 inline constexpr int kStageRowBytes = kStageTiles * kTileCols * 2;  // of one input row
 
-inline constexpr int kLaterChunks = 8;  // of each CTA but the first of those that share a tile
+inline constexpr int kLaterChunks = 8;  // chunks of each CTA that shares a tile, but the first
 
-/// kOutputs x kRows: a tile. kCtas share one.
+/// A tile of kOutputs x kRows, shared by kCtas CTAs.
 template <int kOutputs_, int kRows_, int kCtas_ = 1>
 struct WarpgroupShape {
   static constexpr int kOutputs = kOutputs_, kRows = kRows_, kCtas = kCtas_;
   static constexpr int kStrips = kOutputs / kTileRows;
-  /// Of each warpgroup: with 64 rows it is the outputs that the two share out.
+  /// Strips of each warpgroup. With 64 rows the two share the outputs out.
   static constexpr int kGroupStrips = kRows == 64 ? kStrips / 2 : kStrips;
   static constexpr int kSums = kGroupStrips * 4;  // of a lane
   static constexpr int kThreads = 3 * kGroupThreads;
-  /// Where registers are not short some are left to small kernels, so that these and this one's
-  /// CTAs can be on an SM together: while a norm runs the weights after it are on their way.
+  /// True if registers are not short. Some then remain for small kernels, whose CTAs can share an
+  /// SM with this kernel's. So while a norm runs, the weights of the next product are being copied.
   static constexpr bool kLeavesRegisters = (kCtas > 1 ? kLaterChunks : 1) * kSums < 64;
   static constexpr int kMaxRegisters = kLeavesRegisters ? 168 : 240;  // of a lane that multiplies
-  /// Whether one warpgroup's chunk runs at a time. With fewer sums to add it is not worth a
+  /// True if the two warpgroups' chunks run one at a time. With few sums to add that is not worth a
   /// barrier.
   static constexpr bool kTakesTurns = kCtas == 1 && kSums >= 64;
-  /// As if there were more threads, and so fewer registers for each.
+  /// Threads for the launch bounds. A larger number limits the registers of each thread.
   static constexpr int kBoundThreads = kLeavesRegisters ? 4 * kGroupThreads : kThreads;
   static constexpr int kWeightBytes = kStrips * kStripStageBytes;
   static constexpr int kStageBytes = kWeightBytes + kRows * kStageRowBytes;
-  /// A tile's total that one CTA hands to the next; after the ring.
+  /// The tile's total that one CTA hands to the next; its place is after the ring.
   static constexpr int kTotalBytes = kCtas > 1 ? kOutputs* kRows * 4 : 0;
   static constexpr int kMaxStages = (225 * 1024 - kTotalBytes) / kStageBytes;
   static constexpr int kStages = kMaxStages < 8 ? kMaxStages : 8;
@@ -62,18 +62,19 @@ struct WarpgroupShape {
   static_assert(kRows == 64 || kRows == 128);
 };
 
-/// Row tiles of which all outputs are made before the next ones': CTAs at work at the same time
-/// share weights and input rows in the L2 cache (what Triton's tutorial calls GROUP_SIZE_M).
+/// Row tiles whose outputs are all computed before the next row tiles begin. So CTAs that work at
+/// the same time share weights and input rows in the L2 cache (Triton's tutorial calls it
+/// GROUP_SIZE_M).
 inline constexpr int kRowTilesTogether = 16;
 
-/// How the tiles cover the product: row tiles are as equal as can be.
+/// How the tiles cover the product. Row tiles have nearly equal numbers of rows.
 struct TileGrid {
   int num_tiles;
   int output_tiles, row_tiles;
   int tile_rows;  // input rows of a tile, at most kRows
 };
 
-/// Both operands as TMA sees them, in boxes of a stage.
+/// Both operands, described to TMA in boxes of a stage.
 struct ProductMaps {
   CUtensorMap weights;  // [strips][words of 4 bytes], as packed
   CUtensorMap inputs;   // [rows][k], rows of a box in the pattern of 128 bytes
@@ -87,8 +88,8 @@ __device__ inline int rank_of_cta() {
   return Shape::kCtas == 1 ? 0 : static_cast<int>(blockIdx.x) % Shape::kCtas;
 }
 
-/// Where a warpgroup is in the sequence of stages: those of the CTA's first tile, then of its next.
-/// A tile that is shared is the CTA's only one.
+/// A position in the sequence of stages: those of the CTA's first tile, then of its next. A CTA
+/// that shares a tile has no other.
 template <typename Shape>
 struct StagePlace {
   int tile, stage, end_stage;  // of the tile
@@ -123,8 +124,8 @@ struct StagePlace {
   }
 };
 
-/// Run by the thread that copies. Strips beyond the matrix and rows beyond the input are zeros;
-/// rows beyond the tile keep old data. Their results are never stored. Weights of the first round
+/// Run by the copying thread. Strips beyond the matrix and rows beyond the input become zeros, and
+/// rows beyond the tile keep old data; their results are not stored. Weights of the first round
 /// need no predecessor.
 template <typename Shape>
 __device__ inline void copy_stages(const ProductArgs& args, const ProductMaps& maps,
@@ -154,8 +155,8 @@ __device__ inline void copy_stages(const ProductArgs& args, const ProductMaps& m
   }
 }
 
-/// The CTAs of a tile hand its total on. Between giving and taking all their threads meet: those
-/// that copy, too.
+/// Hands a tile's total to the next CTA of the tile, and takes it. Between the two calls all
+/// threads of the cluster meet, the copying ones included.
 template <int kSums>
 __device__ inline void give_total(char* to, int rank, const float (&total)[kSums]) {
   float4* mine = reinterpret_cast<float4*>(to) + threadIdx.x;
@@ -175,7 +176,7 @@ __device__ inline void take_total(const char* from, float (&total)[kSums]) {
   }
 }
 
-/// One of the two warpgroups that multiply.
+/// One of the two multiplying warpgroups.
 template <typename Shape>
 __device__ inline void multiply_stages(const ProductArgs& args, const TileGrid& grid, char* ring,
                                        uint64_t* full, uint64_t* empty) {
@@ -194,7 +195,7 @@ __device__ inline void multiply_stages(const ProductArgs& args, const TileGrid& 
       matrix_descriptor(ring + strip_in_tile * kStripStageBytes, 128, kStripStageBytes);
   wait_for_predecessors();
 
-  // This lane's pieces of a stage's input rows; returns where its weights are.
+  // Loads this lane's pieces of a stage's input rows; returns the place of the stage's weights.
   const auto load_stage = [&](uint4(&x)[kStageTiles][2]) {
     wait_for_phase(&full[at.slot], at.round & 1);
     const char* stage = ring + at.slot * Shape::kStageBytes + input;
@@ -302,9 +303,9 @@ ProductMaps maps_of(const ProductArgs& args, int tile_rows) {
   return maps;
 }
 
-// Grid: at most one CTA for each SM; CTA i makes tiles i, i + grid, ... of kOutputs
-// outputs x kRows input rows, row tiles fastest, kRowTilesTogether of them. Warpgroups 0 and 1
-// multiply, 2 copies. With several kCtas: CTAs kCtas i and those after it, a cluster, make tile i.
+// Grid: at most one CTA for each SM. CTA i makes tiles i, i + grid, ... of kOutputs outputs x kRows
+// input rows, row tiles fastest, kRowTilesTogether of them. Warpgroups 0 and 1 multiply, 2 copies.
+// With several kCtas, the CTAs of cluster i make tile i.
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kBoundThreads, 1)
     warpgroups_kernel(const ProductArgs args, const __grid_constant__ ProductMaps maps,
@@ -317,12 +318,12 @@ __global__ void __launch_bounds__(Shape::kBoundThreads, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < Shape::kStages; ++i) {
       init_mbarrier(&full[i], 1);
-      init_mbarrier(&empty[i], 8);  // the warps that multiply
+      init_mbarrier(&empty[i], 8);  // the multiplying warps
     }
     publish_barriers();
   }
   __syncthreads();
-  if (Shape::kCtas > 1) sync_cluster();  // the others run: their shared memory is there
+  if (Shape::kCtas > 1) sync_cluster();  // the other CTAs run, so their shared memory exists
   if (threadIdx.x >= 2 * kGroupThreads) {
     give_registers_back<24>();
     if (threadIdx.x == 2 * kGroupThreads) {

@@ -1,28 +1,28 @@
 #pragma once
 
-// The end of a tile of matmul_warpgroups.cuh: which lane has which sums, and how they are stored.
+// The end of a tile of matmul_warpgroups.cuh: which sums a lane has, and how they are stored.
 
 #include "kernels/matmul_epilogue.cuh"
 
 namespace kv {
 
-/// Whether four neighbouring outputs can be stored at once.
+/// True if four neighbouring outputs can be stored at once.
 __device__ inline bool stores_fours(const ProductArgs& args) {
   return args.out_stride % 4 == 0 && args.num_outputs % 4 == 0 &&
          reinterpret_cast<uintptr_t>(args.out) % 16 == 0;
 }
 
-/// Which of 8 rows is lane / 4's, of the tensor cores' rows g. Rows lie 128 bytes apart, piece i of
-/// row r where piece i ^ r % 8 would be: so 8 lanes that read at once, of two rows and four pieces,
-/// are in different banks if the rows are 4 apart.
+/// The input row that lane / 4 takes as the tensor cores' row g. Rows are 128 bytes apart, and
+/// piece i of row r is in place i ^ r % 8. So if two rows are 4 apart, 8 lanes that read four
+/// pieces of each use different banks.
 __device__ inline int row_of_lane() {
   const int g = static_cast<int>(threadIdx.x) % 32 / 4;
   return g % 2 * 4 + g / 2;
 }
 
-/// Stores a tile's sums of this lane: its row and the one 8 after it, up to end_row; outputs 8 j +
-/// 2 t and the one after. Neighbouring lanes swap, so that each stores four outputs side by side:
-/// even ones of strip j, odd ones of strip j + 1.
+/// Stores this lane's sums of a tile: its row and the one 8 after it, up to end_row; outputs 8 j +
+/// 2 t and the next one. Neighbouring lanes swap sums, so that each stores four neighbouring
+/// outputs: even lanes those of strip j, odd lanes those of strip j + 1.
 template <typename Shape>
 __device__ inline void store_tile(const ProductArgs& args, int first_strip, int first_row,
                                   int end_row, const float (&total)[Shape::kSums]) {
@@ -35,8 +35,7 @@ __device__ inline void store_tile(const ProductArgs& args, int first_strip, int 
   const auto out_of = [&](int half) {
     return static_cast<float*>(args.out) + row_of(half) * args.out_stride + first;
   };
-  // All of what is added to, or half of it if registers are short, is on its way before the first
-  // is waited for.
+  // Loads all old outputs, or half of them if registers are short, before waiting for the first.
   constexpr int kHalvesAtOnce = Shape::kSums > 64 ? 1 : 2;
   float4 old[kHalvesAtOnce][Shape::kGroupStrips / 2] = {};
   const auto load_old = [&](int half) {
@@ -81,8 +80,9 @@ __device__ inline void store_tile(const ProductArgs& args, int first_strip, int 
   }
 }
 
-/// The same for kSiluMul: strips are gate and up in turn. Neighbouring lanes swap, so that each
-/// stores four outputs side by side: even ones of one pair of strips, odd ones of the next.
+/// Stores a tile for kSiluMul: strips are gate and up in turn. Neighbouring lanes swap outputs, so
+/// that each stores four side by side: even lanes those of one pair of strips, odd lanes of the
+/// next.
 template <typename Shape>
 __device__ inline void store_tile_silu(const ProductArgs& args, int first_strip, int first_row,
                                        int end_row, const float (&total)[Shape::kSums]) {

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kPieceBytes = 32 << 20;
 constexpr int kThreadsPerCta = 256;
 
-/// Rows first_row.. of part number `part`, as uploaded.
+/// Uploaded rows of part number `part`, from first_row on.
 struct Piece {
   const void* raw = nullptr;  // [num_rows, cols], row-major
   DType dtype = DType::kBF16;
@@ -26,7 +26,7 @@ struct Piece {
   int cols = 0;
   int part = 0;
   int first_row = 0;    // within the part
-  int rows_before = 0;  // of the parts before it
+  int rows_before = 0;  // rows of the parts before it
   PackOrder order = PackOrder::kStacked;
 };
 
@@ -47,7 +47,7 @@ __device__ __nv_bfloat16 element(const Piece& piece, int64_t index) {
   }
 }
 
-// Grid: one thread per element of the piece. `out` was zeroed, which is its padding.
+// Grid: one thread per element of the piece. `out` was filled with zeros, which are its padding.
 __global__ void pack_kernel(const Piece piece, __nv_bfloat16* out) {
   let_successors_start();
   wait_for_predecessors();
@@ -71,7 +71,7 @@ void check_parts(std::span<const Matrix> parts, PackOrder order) {
 }
 
 int64_t packed_bytes(int rows, int cols, PackOrder order) {
-  // Whole 16-row tiles; each half of an interleaved pair is padded to 8 by itself.
+  // Whole tiles of 16 rows; each half of an interleaved pair is padded to 8 separately.
   const int64_t padded = order == PackOrder::kInterleaved
                              ? (int64_t{rows} / 2 + kTileRows - 1) / kTileRows * kTileRows * 2
                              : (int64_t{rows} + 15) / 16 * 16;

@@ -1,8 +1,8 @@
 // QK-norm and RoPE: a warp for each head of each row, or for a few heads if there are many rows.
 // Floor: 6 bytes per element (fp32 in, bf16 out).
 //
-// For one row (32 heads of 128) time is latency: what does not depend on the product before it
-// (angles, weights) is computed while that product ends.
+// For one row (32 heads of 128) time is latency. So angles and weights, which do not depend on the
+// product before it, are computed and loaded while that product ends.
 
 #include "kernels/qk_norm_rope.h"
 

@@ -1,9 +1,9 @@
 #pragma once
 
-// The device side of QK-norm and RoPE: a warp takes one head of one row and keeps it in registers,
-// so that an element is read once. With many rows it goes on with the row's next heads: their
-// angles are the same, and a sine takes longer than the rest. The number of heads in a warp changes
-// no bit.
+// The device side of QK-norm and RoPE. A warp keeps a head of a row in registers, so that each
+// element is read once. With many rows it goes on with the row's next heads: they have the same
+// angles, and a sine takes longer than all the rest. The bits do not depend on the number of heads
+// in a warp.
 
 #include <cuda_bf16.h>
 
@@ -15,24 +15,25 @@
 
 namespace kv {
 
-/// Calls launch<kHeads>() with the number of heads that a warp takes: one where time is latency,
-/// and registers are left to the kernels that follow; more where it is arithmetic.
+/// Calls launch<kHeads>() with the number of heads for a warp. It is one where time is latency,
+/// which leaves registers to the next kernels, and more where time is arithmetic.
 template <class Launch>
 void with_heads_of_warp(int64_t num_rows, const Launch& launch) {
   if (num_rows < 256) return launch.template operator()<1>();
   launch.template operator()<8>();
 }
-/// CTAs of 128 threads that an SM is to have room for.
+/// CTAs of 128 threads for which an SM shall have room.
 template <int kHeads>
 inline constexpr int kHeadCtasPerSm = kHeads == 1 ? 16 : 10;
 
-/// One head of one row after the other; the row's Q heads are counted first, then K, then V. Lane l
-/// holds the pairs (i, i + head_dim / 2) with i = l, l + 32, ...: RoPE turns a pair, and never
-/// leaves the lane. kPairs: a lane's, at least head_dim / 64.
+/// The heads of one row, one after the other. Numbers count the row's Q heads first, then K, then
+/// V. Lane l holds the pairs (i, i + head_dim / 2) with i = l, l + 32, ...: RoPE turns a pair
+/// within its lane. kPairs: pairs of a lane, at least head_dim / 64.
 template <int kPairs>
 class HeadInWarp {
  public:
-  /// Reads what does not depend on the product before: the row's angles, if any head is turned, ...
+  /// Reads data that does not depend on the product before: the row's angles, if RoPE turns a head,
+  /// ...
   __device__ HeadInWarp(const QkNormRopeArgs& args, int64_t row, bool turns)
       : half_(args.head_dim / 2) {
     const auto position = static_cast<float>(args.positions[row]);
@@ -77,7 +78,7 @@ class HeadInWarp {
     return x;
   }
 
-  /// Norms and turns it.
+  /// Normalises the head and turns it.
   __device__ void compute(Elements& x, float norm_eps) const {
     if (has_norm_) norm(x, norm_eps);
     if (is_v_) return;

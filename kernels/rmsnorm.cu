@@ -1,5 +1,5 @@
-// RMSNorm of many rows. Few rows are normalised inside the product that wants them; rmsnorm.cuh is
-// what the two share, so the bits are the same.
+// RMSNorm of many rows. Few rows are normalised inside the product that uses them. Both use
+// rmsnorm.cuh, so the bits are the same.
 //
 // Floor: 6 bytes per element (fp32 in, bf16 out). A warp reads its row twice, the second time from
 // the L1 cache; up to 1,024 elements stay in its registers.
@@ -23,7 +23,7 @@ __device__ inline void store_normalised(const float (&x)[8], const float (&w)[8]
 }
 
 // Grid: one warp per row, of up to 1,024 elements, a multiple of 8. Lane l has piece l % 4 of the
-// rows of 32 of chunk l / 4. The weights are there before the input is.
+// rows of 32 of chunk l / 4. The weights are loaded before the wait for the input.
 __global__ void rmsnorm_short_kernel(const float* x, const float* weight, int num_rows, int k,
                                      float eps, __nv_bfloat16* out) {
   let_successors_start();

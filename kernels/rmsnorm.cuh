@@ -1,7 +1,7 @@
 #pragma once
 
-// The device side of RMSNorm, shared by the kernel of its own (many rows) and the prologue fused
-// into matrix products (few rows): the same order of additions, so the same bits.
+// The device side of RMSNorm, shared by a separate kernel (many rows) and the prologue fused into
+// matrix products (few rows). Both add in the same order, so the bits are the same.
 //
 // The order, which depends on k alone: the row is cut into chunks of 128, a chunk into 4 rows of
 // 32, those into 4 pieces of 8.  A quad of lanes shares a chunk; lane t takes piece t of each row.
@@ -32,7 +32,8 @@ __device__ inline float chunk_square_sum(const float (&x)[4][8]) {
   return sum;
 }
 
-/// `inverse_k` is 1.0f / k, which can be had before the input is.
+/// The factor of a row, 1 / sqrt(mean square + eps). `inverse_k` is 1.0f / k, which is computed
+/// before the input arrives.
 __device__ inline float norm_scale(float square_sum, float inverse_k, float eps) {
   return rsqrtf(square_sum * inverse_k + eps);
 }
@@ -49,14 +50,15 @@ __device__ inline void load_8(const float* from, bool valid, float (&v)[8]) {
   v[4] = hi.x, v[5] = hi.y, v[6] = hi.z, v[7] = hi.w;
 }
 
-/// total + the sums of 8 chunks, of which each quad of a warp has one, in order.
+/// Adds the sums of 8 chunks to total, in order; each quad of a warp has one of them.
 __device__ inline float add_chunks(float total, float sum) {
 #pragma unroll
   for (int chunk = 0; chunk < 8; ++chunk) total += __shfl_sync(0xFFFFFFFFu, sum, 4 * chunk);
   return total;
 }
 
-/// A whole row by one warp: chunk 8 i + lane / 4 in round i. Every lane gets the scale.
+/// The scale of a whole row, by one warp, in every lane. In round i lane / 4 has chunk 8 i + lane /
+/// 4.
 __device__ inline float row_norm_scale(const float* x, int k, float eps) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   float total = 0.0f;

@@ -1,7 +1,7 @@
 #pragma once
 
-// A ring of shared memory stages that weights stream through. The CTA keeps every stage that fits
-// in flight, so a small product has all of its weights on the way before its input even exists.
+// A ring of stages in shared memory that weights stream through. The CTA keeps every stage that
+// fits in flight, so a small product has all of its weights in flight before its input exists.
 //
 // sm_90: one thread starts a bulk copy of a whole contiguous range. sm_80: all threads copy
 // 16 bytes each. Either way the bytes arrive at an mbarrier, one per stage.
@@ -20,7 +20,7 @@ namespace kv {
 #define KV_BULK_COPY 0
 #endif
 
-/// The barrier expects one arrival (sm_90: of the asking thread) or one per thread.
+/// The barrier expects one arrival (sm_90: that of the copying thread), or one per thread.
 __device__ inline void init_stage(uint64_t* barrier, int threads) {
   init_mbarrier(barrier, KV_BULK_COPY ? 1 : threads);
 #if KV_BULK_COPY
@@ -28,10 +28,10 @@ __device__ inline void init_stage(uint64_t* barrier, int threads) {
 #endif
 }
 
-/// Whether this thread takes part in asking for copies.
+/// True if this thread starts copies.
 __device__ inline bool asks_for_copies() { return !KV_BULK_COPY || threadIdx.x == 0; }
 
-/// Announces how many bytes will come into the stage. Call once per fill, before copy_range.
+/// Announces the number of bytes of the stage's next fill. Call once per fill, before copy_range.
 __device__ inline void expect_bytes(uint64_t* barrier, uint32_t bytes) {
 #if KV_BULK_COPY
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
@@ -56,7 +56,7 @@ __device__ inline void copy_range(void* shared, const void* global, uint32_t byt
 #endif
 }
 
-/// All ranges of this fill have been asked for.
+/// Ends a fill; call it after the last copy_range.
 __device__ inline void end_of_fill(uint64_t* barrier) {
 #if !KV_BULK_COPY
   arrive_with_copies(barrier);

@@ -1,8 +1,8 @@
 #pragma once
 
 // Instructions that CUDA C++ has no function for: the tensor core step, pairs of bf16, asynchronous
-// copies from global to shared memory, the barrier at which they arrive. All PTX that a simulated
-// GPU can run is in this file; tensor_core_simulated.cuh has its simulated form.
+// copies from global to shared memory, and the barrier at which they arrive. It holds all PTX that
+// a simulated GPU can run; tensor_core_simulated.cuh has the simulated form.
 
 #include <cuda_runtime.h>
 
@@ -14,20 +14,20 @@
 
 namespace kv {
 
-/// An address in the CTA's shared memory, as instructions want it.
+/// An address in the CTA's shared memory, in the form that instructions take.
 __device__ inline uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// Four of the 8 bytes of a (0 to 3) and b (4 to 7): selector i, four bits from bit 4 i on, names
-/// byte i of the result. 8 plus a byte's number is a byte full of that byte's sign.
+/// Picks four of the 8 bytes of a (0 to 3) and b (4 to 7). Bits 4 i .. 4 i + 3 of the selector name
+/// byte i of the result. 8 plus a byte's number fills the byte with that byte's sign.
 template <uint32_t kSelectors>
 __device__ inline uint32_t permute_bytes(uint32_t a, uint32_t b) {
   uint32_t bytes;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(kSelectors));
   return bytes;
 }
-/// Two products of bf16, which must be exact: a simulated GPU rounds none.
+/// Two products of bf16. They must be exact: a simulated GPU does not round.
 __device__ inline uint32_t multiply_pairs(uint32_t a, uint32_t b) {
   uint32_t products;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -64,7 +64,7 @@ __device__ inline void load_matrices(uint32_t (&r)[4], const void* row) {
                : "r"(shared_address(row))
                : "memory");
 }
-/// The same, each matrix transposed; `row` is a shared address.
+/// Loads four matrices, each transposed; `row` is a shared address.
 __device__ inline void load_transposed(uint32_t (&r)[4], uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -79,7 +79,7 @@ __device__ inline float exp2_fast(float x) {
   return y;
 }
 
-/// A load that the compiler cannot move: it is issued here.
+/// A load that the compiler cannot move.
 __device__ inline float load_now(const float* from) {
   float x;
   asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(from));
@@ -92,7 +92,7 @@ __device__ inline void copy_16(void* to, const void* from, bool valid) {
                "r"(valid ? 16 : 0)
                : "memory");
 }
-/// The same to a shared address, fetched as part of 128 bytes into the L2 cache.
+/// Copies 16 bytes to a shared address; the L2 cache fetches the 128 bytes around them.
 __device__ inline void copy_16_of_128(uint32_t to, const void* from, bool valid) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
                "r"(valid ? 16 : 0)

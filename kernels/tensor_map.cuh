@@ -1,6 +1,6 @@
 #pragma once
 
-// Describes an array for TMA, which copies boxes of it (Hopper and later).
+// Describes an array to TMA, which copies boxes of it (Hopper and later).
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -14,9 +14,9 @@
 
 namespace kv {
 
-/// A map of `sizes`, fastest first, for boxes of `box`; strides[i] bytes between neighbours of
-/// dimension i + 1. `swizzle`: how a box's rows lie in shared memory. `promotion`: how much more
-/// the L2 cache fetches than it is asked for.
+/// Makes a map of `sizes`, fastest dimension first, for boxes of `box`. strides[i] is the number of
+/// bytes between neighbours of dimension i + 1. `swizzle`: how a box's rows are permuted in shared
+/// memory. `promotion`: how many bytes the L2 cache fetches at a time.
 template <size_t kDims>
 CUtensorMap tensor_map(CUtensorMapDataType type, const void* data,
                        const std::array<cuuint64_t, kDims>& sizes,

@@ -1,11 +1,11 @@
 #pragma once
 
-// A sum, and the largest value, over the lanes of a warp.
+// The sum and the maximum over the lanes of a warp.
 
 namespace kv {
 
-/// The sum of the lanes' x, the same bits in every lane: in each of the five rounds two lanes swap
-/// what they have, and both add the same two numbers.
+/// The sum of the lanes' x, with the same bits in every lane: in each of five rounds two lanes swap
+/// their partial sums, and both add the same two numbers.
 __device__ inline float warp_sum(float x) {
 #pragma unroll
   for (int mask = 16; mask > 0; mask /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, mask);

@@ -1,9 +1,9 @@
 #pragma once
 
 // wgmma: the tensor core step of a warpgroup, four warps side by side (Hopper, sm_90a). One operand
-// comes from registers, the other from shared memory, and the step runs on its own until it is
-// waited for. It has the bits of mma_step (kernels/tensor_core.cuh): a sum over the same 16 columns
-// is the same sum.
+// comes from registers or shared memory, the other from shared memory. The step runs asynchronously
+// until a warp waits for it. It has the bits of mma_step (kernels/tensor_core.cuh), because a sum
+// over the same 16 columns has the same bits in both.
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -12,7 +12,7 @@
 
 #include "kernels/tensor_core.cuh"
 
-// Set where code for exactly this GPU is made; PTX for later ones has no wgmma.
+// True in code compiled for exactly this GPU; PTX for later ones has no wgmma.
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define KV_WARPGROUPS 1
 #else
@@ -21,8 +21,8 @@
 
 namespace kv {
 
-/// Swizzled rows, as TMA and wgmma know them, are 128 bytes long. Of each eight, which
-/// begin at a multiple of 1,024, row r has its piece i, 16 bytes, where piece i ^ r would be.
+/// Rows as TMA and wgmma swizzle them are 128 bytes long. Eight rows begin at a multiple of 1,024
+/// bytes; piece i (16 bytes) of row r is in place i ^ r.
 inline constexpr int kSwizzledRowBytes = 128;
 inline constexpr int kSwizzleBytes = 8 * kSwizzledRowBytes;
 
@@ -32,22 +32,22 @@ inline constexpr int kSwizzleBytes = 8 * kSwizzledRowBytes;
 
 namespace kv {
 
-/// A matrix in shared memory for wgmma: pieces of 8 rows x 16 bytes, each 128 bytes in one piece;
-/// the next 8 columns lie `column_bytes` further on, the next 8 rows `row_bytes`.
+/// A matrix in shared memory for wgmma. A piece is 8 rows x 16 bytes, 128 contiguous bytes. The
+/// next 8 columns are `column_bytes` further on, the next 8 rows `row_bytes`.
 __device__ inline uint64_t matrix_descriptor(const void* first, uint32_t column_bytes,
                                              uint32_t row_bytes) {
   const uint64_t address = (shared_address(first) & 0x3FFFF) >> 4;
   return address | uint64_t{column_bytes >> 4} << 16 | uint64_t{row_bytes >> 4} << 32;
 }
 
-/// A matrix of swizzled rows, one after the other. A step takes 32 bytes of each row; those of the
-/// next step lie 32 bytes further on, also where they seem to be elsewhere. By column a step takes
-/// 16 whole rows; the same rows' next 64 columns lie `region_bytes` further on.
+/// A matrix of contiguous swizzled rows. A step takes 32 bytes of each row; add 32 bytes to the
+/// address for the next step, whatever the swizzle does. By column, a step takes 16 whole rows;
+/// their next 64 columns are `region_bytes` further on.
 __device__ inline uint64_t swizzled_descriptor(const void* first, uint32_t region_bytes = 16) {
   return matrix_descriptor(first, region_bytes, kSwizzleBytes) | uint64_t{1} << 62;
 }
 
-/// The steps that follow may use registers written before.
+/// Lets the steps that follow use registers written before.
 __device__ inline void begin_steps() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 /// Closes a group of steps.
 __device__ inline void end_steps() {
@@ -65,7 +65,7 @@ __device__ inline void pin(float (&d)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-/// Register counts per warp: the warps that copy give registers to those that multiply.
+/// Number of registers per thread: copying warps give registers to multiplying ones.
 template <int kRegisters>
 __device__ inline void give_registers_back() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -75,8 +75,8 @@ __device__ inline void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-/// Lets two warpgroups issue their steps in turn: while one's steps run, the other does its work
-/// between steps. `warpgroup` is 0 or 1, the one that waits for its turn. Uses the CTA's barriers 1
+/// Lets two warpgroups issue their steps in turn: while the steps of one run, the other does its
+/// work between steps. `warpgroup` is 0 or 1, the one that gets the turn. Uses the CTA's barriers 1
 /// and 2.
 __device__ inline void take_turn(int warpgroup) {
   asm volatile("bar.sync %0, 256;" ::"r"(1 + warpgroup) : "memory");
@@ -85,7 +85,7 @@ __device__ inline void give_turn(int warpgroup) {
   asm volatile("bar.arrive %0, 256;" ::"r"(1 + warpgroup) : "memory");
 }
 
-/// Makes this thread's own writes to shared memory visible to the steps.
+/// Makes this thread's writes to shared memory visible to the steps.
 __device__ inline void publish_copies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -101,7 +101,8 @@ __device__ inline void copy_8(uint32_t to, const void* from, bool valid) {
 __device__ inline void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
-/// Writes to the shared memory of CTA `rank` of the cluster, to where `to` is in this one.
+/// Writes to the shared memory of CTA `rank` of the cluster, at the address that `to` has in this
+/// CTA.
 __device__ inline void store_to_cta(float4* to, int rank, const float4& x) {
   asm volatile(
       "{\n.reg .u32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
@@ -114,7 +115,7 @@ __device__ inline void store_to_cta(float4* to, int rank, const float4& x) {
 __device__ inline void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-/// Starts copying a box of the map, from these coordinates on, to shared memory.
+/// Starts copying the map's box at these coordinates to shared memory.
 __device__ inline void copy_box(void* shared, const CUtensorMap& map, int x, int y,
                                 uint64_t* barrier) {
   asm volatile(
@@ -131,7 +132,7 @@ __device__ inline void copy_box(void* shared, const CUtensorMap& map, int x, int
       "l"(&map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z)
       : "memory");
 }
-/// One more arrival at a barrier in shared memory.
+/// Arrives at a barrier in shared memory.
 __device__ inline void arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
@@ -155,8 +156,8 @@ __device__ inline void arrive(uint64_t* barrier) {
   ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79" \
   ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
 
-/// A step whose d has `count` registers of a thread, and `columns` columns. The others say where in
-/// the list of operands, after those of d, they stand.
+/// The text of a step whose d has `count` registers of a thread and `columns` columns. The others
+/// are the texts of its other operands, which are numbered after those of d.
 #define KV_STEP_TEXT(count, columns, a, b, adds, layouts)                            \
   "{\n.reg .pred p;\n"                                                               \
   "setp.ne.b32 p, " adds                                                             \
@@ -168,7 +169,7 @@ __device__ inline void arrive(uint64_t* barrier) {
 /// count / 4. With g and t as in mma_step, warp w of the four has rows 16 w ..:
 ///   a0 = A(g, 2t)  a1 = A(g + 8, 2t)  a2 = A(g, 2t + 8)  a3 = A(g + 8, 2t + 8)
 ///   d[4 j], d[4 j + 1] = D(g, 8 j + 2 t), D(g, 8 j + 2 t + 1)    d[4 j + 2], .. = D(g + 8, ..)
-/// kByColumn: the 16 bytes of b's pieces are 8 rows of a column, and not 8 columns of a row.
+/// kByColumn: the 16 bytes of a piece of b are 8 rows of a column instead of 8 columns of a row.
 #define KV_WARPGROUP_STEP(count, columns, a_at, b_at, adds_at, by_column_at)                     \
   template <bool kByColumn = false>                                                              \
   __device__ inline void warpgroup_step(float(&d)[count], uint32_t a0, uint32_t a1, uint32_t a2, \
@@ -185,7 +186,7 @@ KV_WARPGROUP_STEP(48, 96, "{%48,%49,%50,%51}", "%52", "%53", "%54")
 KV_WARPGROUP_STEP(64, 128, "{%64,%65,%66,%67}", "%68", "%69", "%70")
 KV_WARPGROUP_STEP(96, 192, "{%96,%97,%98,%99}", "%100", "%101", "%102")
 
-/// Both operands in shared memory.
+/// The same step with both operands in shared memory.
 __device__ inline void warpgroup_step(float (&d)[32], uint64_t a, uint64_t b, bool adds) {
   asm volatile(KV_STEP_TEXT(32, 64, "%32", "%33", "%34", "0, 0")
                : KV_32(d)

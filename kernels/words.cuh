@@ -1,7 +1,6 @@
 #pragma once
 
-// Kernels that copy K and V give each thread 16 bytes, so that a warp asks the memory for 512 bytes
-// at once and not for 64.
+// Kernels that copy K and V give each thread 16 bytes, so a load of a warp is 512 bytes, not 64.
 
 #include <cstdint>
 #include <stdexcept>

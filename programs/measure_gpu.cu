@@ -38,10 +38,11 @@ __global__ void __launch_bounds__(512) read_kernel(const uint4* data, int64_t n,
     const uint4 a = data[i];
     sum ^= a.x ^ a.y ^ a.z ^ a.w;
   }
-  if (sum == 0x12345678u) *sink = sum;  // never mind: the reads must not be optimised away
+  if (sum == 0x12345678u) *sink = sum;  // Keeps the compiler from removing the reads.
 }
 
-/// Median seconds on the device of what `work` queues, measured `times` times after one to warm up.
+/// Median seconds on the device of the work that `work` queues: `times` measurements after one
+/// warm-up.
 double median_seconds_of(const Stream& stream, size_t times, const std::function<void()>& work) {
   cudaEvent_t begin, end;
   check(cudaEventCreate(&begin), "creating an event");
@@ -113,7 +114,7 @@ double copy_bandwidth() {
   const Stream stream(Device::kCuda);
   const DeviceBuffer from(Device::kCuda, kBytes), to(Device::kCuda, kBytes);
   fill_bytes(from.data(), 0x5A, kBytes, stream);
-  // Not from a graph: there the driver copies in another way, at two thirds of the speed.
+  // Not from a graph: in a graph the driver copies in another way, at two thirds of the speed.
   const double seconds = median_seconds_of(stream, 9, [&] {
     check(
         cudaMemcpyAsync(to.data(), from.data(), kBytes, cudaMemcpyDeviceToDevice, stream.handle()),

@@ -12,7 +12,7 @@
 namespace kv {
 namespace {
 
-/// Moves one model's weights over, and keeps count.
+/// Copies one model's weights to the device, and counts the bytes.
 class Uploader {
  public:
   Uploader(const ModelWeights& host, ModelWeights& device, const Stream& stream,
@@ -86,7 +86,7 @@ ModelWeights upload_model_weights(const ModelWeights& host, const ModelConfig& c
 // --- graphs ---
 
 struct PassGraphs::Impl {
-  /// A key that was seen; its graph once it was captured.
+  /// The graph of a key that was seen; null until it is captured.
   struct Entry {
     cudaGraphExec_t graph = nullptr;
   };
@@ -105,7 +105,8 @@ struct PassGraphs::Impl {
 
 namespace {
 
-/// More shapes of passes than any engine needs at a time. At this number all graphs are dropped.
+/// More shapes of passes than any engine needs at once. When there are this many graphs, all are
+/// dropped.
 constexpr size_t kMaxGraphs = 128;
 
 cudaGraphExec_t capture(const Stream& stream, const std::function<void()>& pass) {

@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   if (!listing && !enough_memory(argc, argv, context)) return 77;
 #endif
 #ifdef KV_TEST_EXERCISE
-  // What a destructor calls may be unwritten, too: that ends the program here.
+  // A destructor may call an unwritten function, too: that ends the program here.
   std::set_terminate([] { kv::g_todo_reached ? std::_Exit(77) : std::abort(); });
   const int failed = context.run();
   return kv::g_todo_reached ? 77 : failed;

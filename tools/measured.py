@@ -42,17 +42,23 @@ def load(path):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def code_of(hunk, sign):
+    """The code of a hunk's lines with this sign, without spaces, comments and includes."""
+    return [code for row in hunk.splitlines() if row[0] == sign and (code := re.sub(r"(?<!:)//.*|^.#include.*|\s", "", row)[1:])]
+
+
 @functools.cache
 def changed_since(commit):
-    """Lines of code that are new or gone since a commit, by file. Moves, comments and includes do not count.
+    """Lines of code that are new or gone since a commit, by file. Moves, comments, line breaks and includes do not count.
     None if this clone lacks the commit."""
     if git("cat-file", "-t", commit, fails="") != "commit":
         return None
     lines = {}
-    for row in git("diff", "--numstat", "-M", "-l0", "-w", "-I^ *//", "-I^ *#include", commit, "HEAD", "--", *CODE).splitlines():
-        added, gone, path = row.split("\t")
-        path = re.sub(r"\{.* => (.*)\}", r"\1", path).replace("//", "/").split(" => ")[-1]  # where it is now
-        lines[path] = int(added) + int(gone)
+    for file in re.split(r"^diff --git ", git("diff", "-U0", "-M", "-l0", "-w", commit, "HEAD", "--", *CODE), flags=re.M)[1:]:
+        head, *hunks = re.split(r"^@@.*\n", file, flags=re.M)
+        path = head.split("\n")[0].split(" b/")[-1]  # where it is now
+        changes = [(code_of(hunk, "-"), code_of(hunk, "+")) for hunk in hunks]
+        lines[path] = sum(len(old) + len(new) for old, new in changes if "".join(old) != "".join(new))
     return lines
 
 

@@ -117,7 +117,7 @@ void print_table(const kv::Console& console, const Plan& plan) {
   console.write(table.to_string());
 }
 
-/// Where windows help, and where nothing fits: in a sentence.
+/// Prints a remark if windows help, or if nothing fits.
 void print_remarks(const kv::Console& console, const Plan& plan) {
   constexpr int64_t kUsual = 16;
   const int64_t sequences = plan.memory / plan.per_sequence(kUsual);

@@ -31,7 +31,7 @@ struct Options {
   int num_blocks = 40;
 };
 
-/// Where the batches go: to the watchers of an endpoint, or into a file.
+/// The target of the batches: the watchers of an endpoint, or a file.
 class Output {
  public:
   explicit Output(const Options& options) {

@@ -20,7 +20,7 @@ constexpr viz::Room kRoom{860, 410};
 
 float y_of(double hit_rate) { return kBottom - (kBottom - kTop) * static_cast<float>(hit_rate); }
 
-/// Where pools of these sizes are on the axis.
+/// The places of pools of these sizes on the axis.
 std::vector<float> places_of_pools(const std::vector<int>& pool_blocks) {
   const float first = std::log2(static_cast<float>(pool_blocks.front())),
               last = std::log2(static_cast<float>(pool_blocks.back()));

@@ -79,7 +79,7 @@ inline constexpr uint64_t kMaxSeq = INT64_MAX;           // of a frame; a larger
 std::string seq_bytes(uint64_t seq);
 uint64_t seq_of(std::string_view bytes);  // of 8 bytes
 
-/// Where frames go: to the watchers of an endpoint, or into a recording.
+/// The target of frames: the watchers of an endpoint, or a recording.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;

@@ -44,7 +44,7 @@ inline constexpr int kQuarterTokens = kTileTokens / kQuarters;
 inline constexpr float kLog2E = 1.44269504088896340736f;
 inline constexpr unsigned kFullWarp = 0xFFFFFFFFu;
 
-/// What scores are multiplied by: 1 / sqrt(head_dim), and log2(e) as the softmax is in base 2.
+/// Factor of the scores: 1 / sqrt(head_dim), and log2(e) because the softmax is in base 2.
 template <int kHeadDim>
 __device__ inline float score_scale() {
   return kLog2E / sqrtf(static_cast<float>(kHeadDim));
@@ -60,8 +60,8 @@ __device__ inline uint32_t pack_halves(uint16_t low, uint16_t high) {
   return static_cast<uint32_t>(low) | static_cast<uint32_t>(high) << 16;
 }
 
-/// Pieces of a row: 32 elements, two steps of the chain; a last one of 16 elements (head_dim 80) is
-/// one step.
+/// Number of pieces in a row. A piece is 32 elements, two steps of the chain; the last piece of a
+/// row of 80 is 16 elements, one step.
 template <int kHeadDim>
 inline constexpr int kRowPieces = (kHeadDim + 31) / 32;
 template <int kHeadDim>
@@ -82,19 +82,19 @@ __device__ inline uint4 row_piece(const bf16* row, int i, int t) {
 template <int kHeadDim>
 using QueryRows = uint4[kRowPieces<kHeadDim>][2];
 
-/// Scores of 16 pairs and 8 keys: one piece further along the chain. q: pieces of the rows of pairs
-/// quad and quad + 8; k: of key quad.
+/// Adds one piece of the row to the scores of 16 pairs and 8 keys. q: this piece of pairs quad and
+/// quad + 8; k: that of key quad.
 template <int kHeadDim>
 __device__ inline void mma_piece(float (&c)[4], const uint4 (&q)[2], const uint4& k, int i) {
   mma_step(c, q[0].x, q[1].x, q[0].y, q[1].y, k.x, k.y);
   if (!is_half<kHeadDim>(i)) mma_step(c, q[0].z, q[1].z, q[0].w, q[1].w, k.z, k.w);
 }
 
-/// Scores of 16 pairs and one quarter's keys: s[n][2 h + c] is pair quad + 8 h and the quarter's
-/// key 8 n + 2 t + c. Not scaled yet.
+/// Scores of 16 pairs and one quarter's keys, not scaled yet: s[n][2 h + c] belongs to pair quad +
+/// 8 h and the quarter's key 8 n + 2 t + c.
 using QuarterScores = float[2][4];
 
-/// Gives keys before `before`, counted from the quarter's first one, a score that leaves no trace.
+/// Hides the keys before `before`, counted from the quarter's first one, so that they get p = 0.
 __device__ inline void hide_keys(QuarterScores& s, int h, int before, int t) {
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
@@ -105,7 +105,7 @@ __device__ inline void hide_keys(QuarterScores& s, int h, int before, int t) {
   }
 }
 
-/// The largest of this lane's scores of pair `quad + 8 h` that are visible; -inf if none is.
+/// The largest of this lane's visible scores of pair `quad + 8 h`; -inf if none is visible.
 /// `visible` counts from the quarter's first key.
 __device__ inline float lane_max(const QuarterScores& s, int h, int visible, int t) {
   const auto score = [&](int n, int c) {
@@ -114,7 +114,7 @@ __device__ inline float lane_max(const QuarterScores& s, int h, int visible, int
   return fmaxf(fmaxf(score(0, 0), score(0, 1)), fmaxf(score(1, 0), score(1, 1)));
 }
 
-/// The largest of the four lanes of a quad, in each of them.
+/// The largest of the four lanes' x in a quad, returned in each of them.
 __device__ inline float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(kFullWarp, x, 1));
   return fmaxf(x, __shfl_xor_sync(kFullWarp, x, 2));
@@ -135,7 +135,7 @@ __device__ inline float quarter_softmax(QuarterScores& s, int h, int visible, in
   return (s[0][2 * h] + s[0][2 * h + 1]) + (s[1][2 * h] + s[1][2 * h + 1]);
 }
 
-/// The sum over the four lanes of a quad, in each of them.
+/// The sum of the four lanes' x in a quad, returned in each of them.
 __device__ inline float quad_sum(float x) {
   x += __shfl_xor_sync(kFullWarp, x, 1);
   return x + __shfl_xor_sync(kFullWarp, x, 2);

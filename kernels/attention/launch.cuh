@@ -1,6 +1,6 @@
 #pragma once
 
-// Queues attention over the rows that an address knows (rows.cuh): what a lesson's fast.cu calls.
+// Queues attention over rows in bf16, found by an address (rows.cuh); called by a lesson's fast.cu.
 
 #include <algorithm>
 #include <stdexcept>
@@ -20,7 +20,7 @@
 
 namespace kv::attention {
 
-/// Kernels get more than 48 KiB of shared memory only when asked.
+/// Asks for more shared memory than the 48 KiB that a kernel gets by default.
 template <class Kernel>
 bool ask_for_shared(Kernel kernel, size_t bytes) {
   cuda_backend::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -61,10 +61,10 @@ void launch_groups(const Queries& queries, const Address& address, const Stream&
       stream, queries, address);
 }
 
-/// kWarpgroups.
+/// Path kWarpgroups.
 template <int kHeadDim, class Address>
 void launch_warpgroups(const Queries& queries, const Address& address, const Stream& stream) {
-  // Two warpgroups share K and V, if that leaves work for every SM.
+  // Two warpgroups share K and V if enough CTAs for every SM remain.
   const int64_t blocks = (max_pairs(queries) + 2 * kWarpgroupPairs - 1) / (2 * kWarpgroupPairs);
   if (blocks * queries.num_kv_heads * queries.num_seqs >= cuda_backend::num_sms()) {
     launch_groups<kHeadDim, 2>(queries, address, stream);
@@ -74,7 +74,7 @@ void launch_warpgroups(const Queries& queries, const Address& address, const Str
 }
 #endif
 
-/// kMany.
+/// Path kMany.
 template <int kHeadDim, class Address>
 void launch_many(const Queries& queries, const Address& address, const Stream& stream) {
   constexpr size_t kSharedBytes = sizeof(ManyShared<kHeadDim>);
@@ -90,7 +90,7 @@ void launch_many(const Queries& queries, const Address& address, const Stream& s
                    queries, address);
 }
 
-/// kSpread.
+/// Path kSpread.
 template <int kHeadDim, class Address>
 void launch_spread(const Queries& queries, const Plan& plan, const Address& address,
                    void* workspace, const Stream& stream) {
@@ -132,7 +132,7 @@ void launch_merge(const Queries& queries, const Plan& plan, void* workspace, con
 }
 
 #ifdef KV_SM90A
-/// kRuns.
+/// Path kRuns.
 template <int kHeadDim, class Address>
 void launch_runs(const Queries& queries, const Plan& plan, const Address& address, void* workspace,
                  const Stream& stream) {
@@ -153,12 +153,12 @@ void launch_runs(const Queries& queries, const Plan& plan, const Address& addres
 }
 #endif
 
-/// kStream, for 8 (kHalves 1) or 16 pairs at a time.
+/// Path kStream, for 8 (kHalves 1) or 16 pairs at a time.
 template <int kHeadDim, int kHalves, class Address>
 void launch_stream(const Queries& queries, const Plan& plan, const Address& address,
                    void* workspace, const Stream& stream) {
   constexpr size_t kSharedBytes = sizeof(StreamTile<kHeadDim>);
-  static_assert(kSharedBytes <= 48 * 1024);  // more would have to be asked for
+  static_assert(kSharedBytes <= 48 * 1024);  // more would need ask_for_shared()
   const auto heads = static_cast<unsigned>(queries.num_kv_heads);
   const auto blocks = static_cast<unsigned>(queries.num_seqs * plan.blocks_per_seq);
   const auto runs =
@@ -172,11 +172,11 @@ void launch_stream(const Queries& queries, const Plan& plan, const Address& addr
   if (plan.max_groups > 1) launch_merge<kHeadDim>(queries, plan, workspace, stream);
 }
 
-/// Whether there are kernels for Hopper with this head_dim: Plan asks for them then alone.
+/// True if there are kernels for Hopper with this head_dim. Only then does Plan choose them.
 template <int kHeadDim>
 inline constexpr bool kHasHopperKernels = kHeadDim == 64 || kHeadDim == 128;
 
-/// kMany or kWarpgroups.
+/// Path kMany or kWarpgroups.
 template <int kHeadDim, class Address>
 void launch_for_many(Plan::Path path, const Queries& queries, const Address& address,
                      const Stream& stream) {
@@ -191,7 +191,7 @@ void launch_for_many(Plan::Path path, const Queries& queries, const Address& add
   launch_many<kHeadDim>(queries, address, stream);
 }
 
-/// kStream or kRuns.
+/// Path kStream or kRuns.
 template <int kHeadDim, class Address>
 void launch_for_much(const Queries& queries, const Plan& plan, const Address& address,
                      void* workspace, const Stream& stream) {
@@ -209,8 +209,8 @@ void launch_for_much(const Queries& queries, const Plan& plan, const Address& ad
   }
 }
 
-/// Attention of any pass, by its plan. `workspace`: at least Plan::workspace_bytes. Its owner fills
-/// it with zeros once; the kernels leave its counters at zero.
+/// Queues attention of any pass, as its plan says. `workspace`: at least Plan::workspace_bytes,
+/// filled with zeros once by its owner. The kernels leave its counters at zero.
 template <class Address>
 void launch_attention(const Queries& queries, const Address& address, void* workspace,
                       const Stream& stream) {
@@ -235,7 +235,7 @@ void launch_attention(const Queries& queries, const Address& address, void* work
   });
 }
 
-/// Attention of a pass that has many queries for each sequence, and nothing else: no workspace.
+/// Queues attention of a pass with many queries for each sequence. Needs no workspace.
 template <class Address>
 void launch_many_queries(const Queries& queries, const Address& address, const Stream& stream) {
   if (queries.num_rows == 0) return;

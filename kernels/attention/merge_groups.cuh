@@ -1,17 +1,17 @@
 #pragma once
 
-// The end of attention over more than one group of keys: the groups' results, merged in order. It
-// follows stream_queries.cuh, and run_queries.cuh where a sequence has more groups than the warp
-// that comes last should merge (Plan::merges_apart).
+// The end of attention over more than one group of keys: merges the groups' results in order. It
+// follows stream_queries.cuh, and run_queries.cuh where a sequence has too many groups for the warp
+// that finishes last to merge (Plan::merges_apart).
 //
-// The factors of a merge depend only on the largest scores, whose running maximum a warp computes
-// for 32 groups at once, a group in each lane. In order there remain a multiplication and a fused
-// multiply-add per group, or only the latter as long as no larger score comes. The bits are those
-// of merging one after the other.
+// The factors of a merge depend only on the largest scores. A warp computes their running maximum
+// for 32 groups at once, a group in each lane. That leaves one fused multiply-add per group to do
+// in order, and one multiplication where a larger score may come. The bits are those of merging one
+// group after the other.
 //
-// A CTA is one warp and needs nothing but registers. So it finds room beside a CTA of
-// run_queries.cuh: it is there when the last run ends, and the copies of the kernel that follows
-// do not wait for it.
+// A CTA is one warp and needs nothing but registers, so it fits on an SM beside a CTA of
+// run_queries.cuh. It is there when the last run ends, and does not delay the copies of the next
+// kernel.
 
 #include "kernels/attention/pairs.cuh"
 #include "kernels/attention/state.cuh"
@@ -20,11 +20,11 @@
 namespace kv::attention {
 
 inline constexpr int kMergeBatch = 32;
-/// Elements of a head in a warp: those of acc, one in each lane, and in the last lane l, which is
-/// merged as they are.
+/// Elements of acc that a warp merges, one in each lane. The last lane merges l, which joins as
+/// they do.
 inline constexpr int kMergeElements = 31;
 
-/// Floats from one group's partial results to the next one's.
+/// Floats from one group's partial results to those of the next.
 template <int kHeadDim>
 inline constexpr int kGroupStride = sizeof(PartialGroup<kHeadDim>) / sizeof(float);
 
@@ -34,10 +34,10 @@ struct MergeBatch {
   float part[kMergeBatch];
   float m;
 
-  /// All loads are issued here, before any of them is used: a compiler would move each one to its
-  /// use, and wait for 32 of them in turn. `m_of` and `part_of` are those of the batch's first
-  /// group, so that each load's address is a constant away. After `count` groups come -0, which
-  /// change no sum.
+  /// Issues all loads before any of them is used. A compiler would move each load to its use, and
+  /// wait for 32 of them in turn. `m_of` and `part_of` point to the batch's first group, so that
+  /// each load's address is a constant away. After `count` groups the parts are -0, which changes
+  /// no sum.
   __device__ void load(const float* m_of, const float* part_of, int count) {
     m = load_now(m_of + min(static_cast<int>(threadIdx.x), count - 1) * kGroupStride<kHeadDim>);
 #pragma unroll
@@ -45,7 +45,7 @@ struct MergeBatch {
       part[i] = i < count ? load_now(part_of + i * kGroupStride<kHeadDim>) : -0.0f;
     }
   }
-  /// How this lane's group joins all before it, which have the largest score m_before.
+  /// How this lane's group joins all groups before it, whose largest score is m_before.
   __device__ Merge merge_of_lane(float m_before) const {
     const int lane = static_cast<int>(threadIdx.x);
     float m_to = fmaxf(m_before, m);  // the largest up to and with this lane's group
@@ -58,8 +58,8 @@ struct MergeBatch {
     return {m_to, exp2_fast((lane == 0 ? m_before : before) - m_to), exp2_fast(m - m_to)};
   }
 
-  /// Appends the groups in order. No branch comes between two steps: the shuffles run ahead of the
-  /// sums. kScales: a larger score may come than there was before.
+  /// Appends the groups in order. No branch comes between two steps, so the shuffles run ahead of
+  /// the sums. kScales is false if no group raises the largest score.
   template <bool kScales>
   __device__ void append_groups(float& sum, const Merge& mine) const {
 #pragma unroll
@@ -69,7 +69,7 @@ struct MergeBatch {
       sum = merge(sum, part[i]);
     }
   }
-  /// Appends the groups in order: to their largest score and the sum in this lane.
+  /// Appends the batch's groups in order to `sum`, this lane's element, and updates `largest`.
   __device__ void append_to(float& largest, float& sum) const {
     const Merge mine = merge_of_lane(largest);
     if (__any_sync(kFullWarp, mine.scale_a != 1.0f)) {
@@ -81,8 +81,9 @@ struct MergeBatch {
   }
 };
 
-/// Grid: (num_kv_heads and kMergeElements of a head, pairs of a block, num_seqs * blocks); 32
-/// threads. Blocks that see one group have their result already.
+/// Grid: (num_kv_heads times the slices of a head, pairs of a block, num_seqs * blocks); 32
+/// threads. A slice is kMergeElements elements. Blocks that see one group have their result
+/// already.
 template <int kHeadDim, bool kWindow>
 __global__ void __launch_bounds__(32)
     merge_groups_kernel(Queries queries, const PartialGroup<kHeadDim>* partials, int max_groups,
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(32)
 
   MergeBatch<kHeadDim> batch, next;
   next.load(m_of, part_of, num_groups);
-  // Nothing to merge into: the first group is multiplied by 1, and added to -0 it keeps its bits.
+  // The first group's sum begins here: it is multiplied by 1, and adding it to -0 keeps its bits.
   float largest = -INFINITY, sum = -0.0f;
   for (int first = 0; first < num_groups; first += kMergeBatch) {
     batch = next;

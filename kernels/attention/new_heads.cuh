@@ -1,9 +1,9 @@
 #pragma once
 
-// Norms and rotates the heads of a pass and writes q to the queries, K and V to the cache, in one
-// launch. qk_norm_rope() and a write into the cache would be two: with few rows a launch costs more
-// than its work, and with many rows K and V pass through memory once more. The bits are the same,
-// because the arithmetic is that of qk_norm_rope.cuh.
+// Normalizes and rotates the heads of a pass and writes q to the queries, K and V to the cache, in
+// one launch. qk_norm_rope() and a write into the cache would be two launches. With few rows a
+// launch costs more than its work; with many rows K and V would pass through memory once more. The
+// arithmetic is that of qk_norm_rope.cuh, and so are the bits.
 
 #include "kernels/attention/head_dims.cuh"
 #include "kernels/attention/rows.cuh"

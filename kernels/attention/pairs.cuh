@@ -30,17 +30,17 @@ struct Pairs {
     return first_element + pair / heads_per_kv * row_elements +
            static_cast<int64_t>(pair % heads_per_kv) * head_dim;
   }
-  /// One past the last key that the pair sees, which is its own token. 0 if there is no such pair.
+  /// One past the last key that the pair sees, its own token; 0 if the pair does not exist.
   __device__ int num_keys(int pair) const {
     return pair < count() ? seq_len - num_rows + pair / heads_per_kv + 1 : 0;
   }
-  /// The first key that the pair sees; more than 0 only in a layer with a window.
+  /// The first key that the pair sees; above 0 only in a layer with a window.
   __device__ int first_key(int pair) const {
     return window > 0 ? kv::attention::first_key(num_keys(pair) - 1, window) : 0;
   }
 };
 
-/// `windowed` is false in kernels, or variants of them, that only serve layers without a window.
+/// `windowed` is false in kernels and variants that serve only layers without a window.
 __device__ inline Pairs pairs_of(const Queries& queries, int seq, int kv_head,
                                  bool windowed = false) {
   const int first = queries.first_row[seq];
@@ -57,8 +57,8 @@ __device__ inline Pairs pairs_of(const Queries& queries, int seq, int kv_head,
           .window = windowed ? queries.window : 0};
 }
 
-/// Tokens whose K and V were in memory before this pass began. Only these may be read before
-/// wait_for_predecessors().
+/// Number of tokens whose K and V were in memory before this pass began. Only these may be read
+/// before wait_for_predecessors().
 __device__ inline int num_earlier_tokens(const Pairs& pairs) {
   return pairs.seq_len - pairs.num_rows;
 }

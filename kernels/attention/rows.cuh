@@ -1,11 +1,11 @@
 #pragma once
 
-// Where a row is: all that differs between the lessons. The kernels take an *address* as a template
-// parameter, any struct with
+// Where a token's row of K and V is: the only difference between the lessons. The kernels take an
+// *address* as a template parameter. It is any struct with
 //
 //   __device__ RowsBy<...> rows(int seq, int kv_head) const;
 //
-// which a lesson names in its fast.cu.
+// and a lesson names its own in fast.cu.
 
 #include <cuda_bf16.h>
 
@@ -28,7 +28,7 @@ struct RowsBy {
   __device__ const bf16* v_row(int token) const { return v + row_of(token) * stride; }
 };
 
-/// A sequence whose tokens lie one after the other: row 0 is token 0's.
+/// Row numbers of a sequence whose tokens lie one after the other: row 0 is token 0's.
 struct SameAsToken {
   __device__ int operator()(int token) const { return token; }
 };

@@ -1,12 +1,12 @@
 #pragma once
 
-// m, l and acc: what is known about a pair after some of its keys, and how the next keys join.
+// m, l and acc: the state of a pair after some of its keys, and how the next keys join it.
 
 #include "kernels/attention/fragments.cuh"
 
 namespace kv::attention {
 
-/// How an earlier part a and a later part b become one: x = a * 2^(m_a - m) + b * 2^(m_b - m).
+/// Merges an earlier part a and a later part b: x = a * 2^(m_a - m) + b * 2^(m_b - m).
 struct Merge {
   float m;
   float scale_a;
@@ -19,7 +19,7 @@ struct Merge {
   __device__ float operator()(float a, float b) const { return fmaf(b, scale_b, a * scale_a); }
 };
 
-/// One pair after some keys, as far as one lane holds it: N of acc's elements.
+/// The state of a pair after some keys, as one lane holds it: N elements of acc.
 template <int N>
 struct PairState {
   float m;

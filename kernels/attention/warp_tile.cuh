@@ -1,10 +1,10 @@
 #pragma once
 
-// One tile by one warp, K and V in shared memory: what many_queries.cuh and stream_queries.cuh
-// share. They keep tiles in different layouts; a tile has
+// One tile by one warp, K and V in shared memory; used by many_queries.cuh and stream_queries.cuh.
+// They keep tiles in different layouts. A tile has
 //
 //   k_piece(row, i), v_piece(row, i)   the address of 16 bytes of a row
-//   kStrideK, kStrideV                 from there to the same piece 8 rows on: 8 of these pieces
+//   kStrideK, kStrideV                 pieces from a row to the next
 
 #include <cstdint>
 
@@ -22,8 +22,8 @@ using LaneState = PairState<kHeadDim / 4>;
 template <int kHeadDim, int kHalves>
 struct LanePairs {
   int pair[kHalves];
-  int num_keys[kHalves];   // each of them sees first_key .. num_keys - 1; none if there is no such
-  int first_key[kHalves];  // pair
+  int num_keys[kHalves];   // the pair sees keys first_key .. num_keys - 1;
+  int first_key[kHalves];  // num_keys is 0 if it does not exist
   uint4 q[kRowPieces<kHeadDim>][2] = {};
 
   __device__ LanePairs(const Queries& queries, const Pairs& pairs, int first, int last_pair) {
@@ -33,7 +33,7 @@ struct LanePairs {
       pair[h] = first + lane / 4 + 8 * h;
       num_keys[h] = pairs.num_keys(pair[h]);
       first_key[h] = pairs.first_key(pair[h]);
-      // A pair that does not exist works on the last one's row; it is not stored.
+      // A pair that does not exist takes the last one's query and is not stored.
       const bf16* row = q_row(queries, pairs, min(pair[h], last_pair));
 #pragma unroll
       for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
@@ -72,8 +72,8 @@ __device__ inline void score_tile(const Tile& tile, const QueryRows<kHeadDim>& q
   }
 }
 
-/// Removes the keys before a pair's first one from the scores: they get p = 0 for any K.
-/// before[h]: number of keys at the tile's front that pair quad + 8 h does not see.
+/// Hides the keys before a pair's first one: they get p = 0, whatever K is. before[h]: number of
+/// keys at the tile's front that pair quad + 8 h does not see.
 template <int kHalves>
 __device__ inline void hide_front(QuarterScores (&s)[kQuarters], const int (&before)[2]) {
   const int t = static_cast<int>(threadIdx.x) % 4;
@@ -84,8 +84,8 @@ __device__ inline void hide_front(QuarterScores (&s)[kQuarters], const int (&bef
   }
 }
 
-/// m of the tile, this lane's part of l (quad_sum() of it is l), and P as operand A of the
-/// quarters' steps. visible[h]: number of the tile's keys that pair quad + 8 h sees.
+/// Computes m of the tile, this lane's part of l (quad_sum() adds the parts), and P as operand A of
+/// the quarters' steps. visible[h]: number of the tile's keys that pair quad + 8 h sees.
 template <int kHeadDim, int kHalves>
 __device__ inline void softmax_lane(QuarterScores (&s)[kQuarters], const int (&visible)[2],
                                     LaneState<kHeadDim> (&tile)[kHalves],
@@ -114,7 +114,7 @@ __device__ inline void softmax_lane(QuarterScores (&s)[kQuarters], const int (&v
   }
 }
 
-/// The same with all of l.
+/// softmax_lane() and the sum of the lanes' parts of l.
 template <int kHeadDim, int kHalves>
 __device__ inline void softmax_tile(QuarterScores (&s)[kQuarters], const int (&visible)[2],
                                     LaneState<kHeadDim> (&tile)[kHalves],
@@ -125,13 +125,13 @@ __device__ inline void softmax_tile(QuarterScores (&s)[kQuarters], const int (&v
 }
 
 /// 16 keys of V, columns 8 n .. 8 n + 15, as operand B of two products: b[0], b[1] and b[2], b[3].
-/// `lane_row` is the address of row lane % 16, piece n + lane / 16: lanes 0-7 give the rows of
-/// matrix 0, 8-15 of 1, ...: keys 0-7 and 8-15 of eight columns, then of the next eight.
+/// `lane_row` is the address of row lane % 16, piece n + lane / 16. So lanes 0-7 and 8-15 give keys
+/// 0-7 and 8-15 of eight columns, and the others those of the next eight columns.
 __device__ inline void load_v_operands(uint32_t (&b)[4], uint32_t lane_row) {
   load_transposed(b, lane_row);
 }
 
-/// Divides by l and stores: the result of a pair.
+/// Divides a pair's acc by l and stores it.
 template <int kHeadDim>
 __device__ inline void store_result(const LaneState<kHeadDim>& state, bf16* out) {
   const int t = static_cast<int>(threadIdx.x) % 4;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the steps share: the arguments as a kernel wants them, and eight elements at a time.
+// Shared by the steps: the arguments of a kernel, and eight elements at a time.
 
 #include <cuda_bf16.h>
 
@@ -25,7 +25,7 @@ struct Product {
   __device__ const bf16* weight_row(int output) const { return weight + int64_t{output} * k; }
 };
 
-/// Throws std::invalid_argument for what the steps do not do.
+/// Throws std::invalid_argument for a product that the steps do not support.
 inline Product product_of(const MatmulArgs& args) {
   if (args.weight.size() != 1 || args.weight[0].dtype != DType::kBF16 ||
       args.weight[0].cols != args.k || args.k % 64 != 0 || args.norm_weight != nullptr ||

@@ -3,9 +3,9 @@
 // Must be read: the weights once, 2 k bytes for each output, and the rows. Must be done: k
 // multiply-adds for each output of each row.
 //
-// The limit: neighbouring threads read neighbouring rows of the matrix, 2 k bytes apart: a warp's
+// The limit: neighbouring threads read neighbouring rows of the matrix, 2 k bytes apart. A warp's
 // load of 64 bytes touches 32 sectors of 32 bytes, and the cache has to keep them for the next 15
-// steps. And two loads for one multiply-add, with many rows.
+// steps. With many rows it is two loads for each multiply-add.
 //
 //   thread   output 128 blockIdx.x + threadIdx.x of row blockIdx.y
 

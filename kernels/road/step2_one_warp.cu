@@ -1,11 +1,11 @@
 // Step 2: a warp for each output of each row. Its lanes read neighbouring pieces of 16 bytes, so a
 // load brings 512 bytes of one row of the matrix, and all of them are used; at the end the lanes
-// add up what they have.
+// add up their sums.
 //
 // Must be read and done: as in step 1.
 //
-// The limit: with one row, the bytes in flight, and the start of the kernel itself. With many rows,
-// that each weight is read again for each of them.
+// The limit: with one row, the bytes in flight, and the start of the kernel. With many rows, every
+// weight is read again for each row.
 //
 //   warp     output 4 blockIdx.x + warp of row blockIdx.y
 //   lane     pieces lane, lane + 32, ... of the two rows: eight elements each

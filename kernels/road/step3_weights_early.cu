@@ -1,12 +1,12 @@
-// Step 3: weights on their way before the input exists. In a decode step a hundred small products
-// follow each other, and each waits for the one before it; but only its input has to wait. With
-// programmatic dependent launch (kernels/launch.cuh) this kernel starts while its predecessor still
-// runs, asks for its weights, and only then waits.
+// Step 3: weights in flight before the input exists. In a decode step a hundred small products
+// follow each other. Each waits for the one before it, but only its input has to. With programmatic
+// dependent launch (kernels/launch.cuh) this kernel starts while its predecessor still runs, loads
+// its weights, and only then waits.
 //
 // Must be read and done: as in step 1.
 //
-// The limit: with one row, that only what fits in the registers can be on its way early. With many
-// rows nothing has changed against step 2.
+// The limit: with one row, only what fits in the registers can be loaded early. With many rows
+// nothing has changed against step 2.
 //
 //   warp     output 4 blockIdx.x + warp of row blockIdx.y
 //   lane     pieces lane, lane + 32, ...: the first eight of the matrix in registers, 4 KB a warp
@@ -17,7 +17,7 @@ namespace kv::road {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kEarly = 8;  // pieces of a lane
+constexpr int kEarly = 8;  // pieces that a lane loads early
 
 /// Grid: (outputs / 4, rows).
 __global__ void __launch_bounds__(32 * kWarps) weights_early_kernel(Product p) {

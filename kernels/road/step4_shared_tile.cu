@@ -1,12 +1,12 @@
-// Step 4: tiles. A CTA makes 64 outputs of 64 rows; 32 columns at a time of both go to shared
-// memory, and each of them is used 64 times there. In it a thread makes 4 x 4 outputs, so that
-// what it reads from shared memory is used four times more.
+// Step 4: tiles. A CTA computes 64 outputs of 64 rows. It brings 32 columns at a time of both
+// operands to shared memory, where each value is used 64 times. A thread computes 4 x 4 outputs, so
+// it uses each value that it reads from shared memory four times.
 //
-// Must be read: with many rows each weight once for 64 of them, each row once for 64 outputs. With
-// one row nothing is gained, and 63 of 64 rows are made for nothing.
+// Must be read: with many rows, each weight once for 64 of them, and each row once for 64 outputs.
+// With one row nothing is gained, and 63 of 64 rows are computed in vain.
 //
-// The limit: with many rows, arithmetic. The fp32 units do 67 TFLOP/s on an H200, one in fifteen of
-// what its tensor cores do, and reading shared memory takes its share.
+// The limit: with many rows, arithmetic. The fp32 units of an H200 do 67 TFLOP/s, a fifteenth of
+// what its tensor cores do, and reading shared memory takes time, too.
 //
 //   CTA      outputs 64 blockIdx.x .., rows 64 blockIdx.y ..
 //   thread   (i, j) = (threadIdx.x % 16, threadIdx.x / 16): outputs 4 i .. 4 i + 3, rows 4 j .. + 3
@@ -18,11 +18,11 @@ namespace kv::road {
 namespace {
 
 constexpr int kTile = 64;
-constexpr int kCols = 32;  // at a time
+constexpr int kCols = 32;  // columns at a time
 constexpr int kThreads = 256;
 
 /// This thread's piece of the tile: eight columns of one row of the operand. 32 threads have 32
-/// rows, so that they write to 32 banks.
+/// rows, so they write to 32 banks.
 __device__ void copy_tile(const bf16* row, int col, float (&to)[kCols][kTile]) {
   const int in_tile = static_cast<int>(threadIdx.x) % kTile;
   const int first = static_cast<int>(threadIdx.x) / kTile * 8;
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads) shared_tile_kernel(Product p) {
   const int thread = static_cast<int>(threadIdx.x);
   const int i = thread % 16;
   const int j = thread / 16;
-  // Past the end: the last one once more; what it gives is not stored.
+  // Rows and outputs past the end are the last one once more; their results are not stored.
   const bf16* weight_row = p.weight_row(min(first_output + thread % kTile, p.num_outputs - 1));
   const bf16* x_row = p.x_row(min(first_row + thread % kTile, p.num_rows - 1));
 
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads) shared_tile_kernel(Product p) {
         for (int o = 0; o < 4; ++o) sum[r][o] = fmaf(rows[r], outputs[o], sum[r][o]);
       }
     }
-    __syncthreads();  // all have read the tile
+    __syncthreads();  // all threads have read the tile
   }
 #pragma unroll
   for (int r = 0; r < 4; ++r) {

@@ -4,9 +4,8 @@
 // Must be read: with many rows each weight once for 128 of them.
 //
 // The limit: feeding them. While the next 64 columns come from memory, through registers into
-// shared memory, no warp computes; and reading shared memory takes as long as the instructions.
-// With one row 127 of 128 rows are made for nothing, and only one CTA for 128 outputs reads
-// weights.
+// shared memory, no warp computes. Reading shared memory takes as long as the instructions. With
+// one row 127 of 128 rows are computed in vain, and only one CTA for 128 outputs reads weights.
 //
 //   CTA      outputs 128 blockIdx.x .., rows 128 blockIdx.y ..
 //   thread   copies 8 pieces of 16 bytes for each 64 columns; a warp has 64 outputs x 32 rows
@@ -25,7 +24,7 @@ __global__ void __launch_bounds__(kThreads) tensor_cores_kernel(Product p) {
                   [](const bf16* from, uint4* to) { *to = *reinterpret_cast<const uint4*>(from); });
     __syncthreads();
     tile.add(stage);
-    __syncthreads();  // all have read the stage
+    __syncthreads();  // all threads have read the stage
   }
   tile.store(p);
 }

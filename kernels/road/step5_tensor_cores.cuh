@@ -14,11 +14,11 @@
 namespace kv::road {
 
 inline constexpr int kTile = 128;
-inline constexpr int kCols = 64;              // at a time
-inline constexpr int kRowPieces = kCols / 8;  // of 16 bytes
+inline constexpr int kCols = 64;              // columns at a time
+inline constexpr int kRowPieces = kCols / 8;  // pieces of 16 bytes
 inline constexpr int kPitch = kRowPieces + 1;
 inline constexpr int kThreads = 256;
-inline constexpr int kCopies = 2 * kTile * kRowPieces / kThreads;  // pieces of a thread, in a stage
+inline constexpr int kCopies = 2 * kTile * kRowPieces / kThreads;  // pieces of a thread
 
 /// 64 columns of both operands.
 struct Stage {
@@ -26,8 +26,8 @@ struct Stage {
   uint4 x[kTile * kPitch];
 };
 
-/// What this thread copies: take(from, place in the stage) for each of its pieces. Rows and outputs
-/// past the end are the last one once more; what they give is not stored.
+/// Calls take(from, place in the stage) for each piece that this thread copies. Rows and outputs
+/// past the end are the last one once more; their results are not stored.
 template <class Take>
 __device__ inline void for_each_copy(const Product& p, int col, Stage& stage, const Take& take) {
   const int piece = static_cast<int>(threadIdx.x) % kRowPieces;

@@ -1,5 +1,5 @@
-// Step 6: copies ahead. cp.async copies to shared memory by itself, past the registers; with a ring
-// of three stages the next two are on their way while the warps compute on this one.
+// Step 6: copies ahead. cp.async copies to shared memory in the background, past the registers.
+// With a ring of three stages the next two are in flight while the warps compute on this one.
 //
 // Must be read: with many rows each weight once for 128 of them.
 //
@@ -25,13 +25,13 @@ __global__ void __launch_bounds__(kThreads) copies_ahead_kernel(Product p) {
       for_each_copy(p, stage * kCols, ring[stage % kStages],
                     [](const bf16* from, uint4* to) { copy_16(to, from, true); });
     }
-    commit_copies();  // also when empty: the count of groups is what the wait goes by
+    commit_copies();  // also when empty, because the wait counts groups
   };
   for (int stage = 0; stage < kStages - 1; ++stage) start_copies(stage);
   WarpTile tile;
   for (int stage = 0; stage * kCols < p.k; ++stage) {
     wait_for_copies<kStages - 2>();
-    __syncthreads();  // this stage is there for all, and the one before is no longer read
+    __syncthreads();  // this stage has arrived, and the one before has been read
     start_copies(stage + kStages - 1);
     tile.add(ring[stage % kStages]);
   }

@@ -20,7 +20,7 @@ using bf16 = __nv_bfloat16;
 using kv::attention::first_key;
 
 template <int kHeadDim>
-constexpr int kPerLane = (kHeadDim + 31) / 32;  // elements of a head that a lane has
+constexpr int kPerLane = (kHeadDim + 31) / 32;  // elements of a head in a lane
 
 /// The online softmax of one query over the keys so far. m and l are the same in every lane.
 template <int kHeadDim>
@@ -40,7 +40,7 @@ __device__ float element(const bf16* of_row, int i) {
 /// q . k * scale, the same bits in every lane. `q` has this lane's elements.
 template <int kHeadDim>
 __device__ float score_of(const float* q, const bf16* k, float scale) {
-  float dot = 0.0f;  // this lane's part of it
+  float dot = 0.0f;  // this lane's part of the product
   for (int i = 0; i < kPerLane<kHeadDim>; ++i) dot += q[i] * element<kHeadDim>(k, i);
   return kv::warp_sum(dot) * scale;
 }
@@ -49,7 +49,7 @@ __device__ float score_of(const float* q, const bf16* k, float scale) {
 template <int kHeadDim>
 __device__ void add_key(LaneSoftmax<kHeadDim>& sum, float score, const bf16* v) {
   const float m = fmaxf(sum.m, score);
-  const float shrink = expf(sum.m - m);  // of the sums made with the old m; 0 at first
+  const float shrink = expf(sum.m - m);  // factor of the sums made with the old m; 0 at first
   const float p = expf(score - m);
   sum.m = m;
   sum.l = sum.l * shrink + p;

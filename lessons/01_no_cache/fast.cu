@@ -1,5 +1,5 @@
-// For kernels/attention: K and V are rows of this very pass, and a sequence's rows lie one after
-// the other. Every token is a query.
+// Hands this lesson's rows to kernels/attention. K and V are rows of the current pass, a sequence's
+// rows are contiguous, and every token is a query.
 
 #include "causal_attention.h"
 #include "kernels/attention/launch.cuh"

@@ -1,4 +1,4 @@
-// For kernels/attention: a sequence's tokens lie one after the other, in its slab.
+// Hands this lesson's rows to kernels/attention: a sequence's tokens are contiguous in its slab.
 
 #include "decode_attention.h"
 #include "kernels/attention/launch.cuh"

@@ -1,4 +1,4 @@
-// The CUDA twins of write_kv, which is lesson 02's append_kv with a slot mapping, and gather_kv.
+// The CUDA twins of write_kv (lesson 02's append_kv with a slot mapping) and of gather_kv.
 
 #include "kv_blocks.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kThreadsPerCta = 256;
 
-/// The rows of K (`is_k`) or of V in slot (block_id, offset), in words.
+/// The row of K (`is_k`) or V in slot (block_id, offset), in words.
 __device__ kv::Word* row_of(const KvBlocks& cache, bool is_k, int64_t block_id, int offset) {
   return reinterpret_cast<kv::Word*>(is_k ? k_row<uint16_t>(cache, block_id, offset)
                                           : v_row<uint16_t>(cache, block_id, offset));
@@ -35,8 +35,8 @@ __global__ void write_kv_kernel(WriteKvArgs args, int row_words) {
   row_of(args.cache, is_k, block_id, offset)[word] = in[row * row_words + word];
 }
 
-/// Grid: (parts of the longest sequence, num_seqs, 2): z = 0 gathers K, z = 1 gathers V. The words
-/// of a sequence are dealt to all threads of its CTAs, neighbouring words to neighbouring threads.
+/// Grid: (parts of the longest sequence, num_seqs, 2): z = 0 gathers K, z = 1 gathers V.
+/// Neighbouring threads of a sequence's CTAs copy neighbouring words.
 __global__ void gather_kv_kernel(GatherKvArgs args, int row_words) {
   const auto seq = static_cast<int>(blockIdx.y);
   const bool is_k = blockIdx.z == 0;
@@ -54,7 +54,7 @@ __global__ void gather_kv_kernel(GatherKvArgs args, int row_words) {
   }
 }
 
-/// CTAs for this many words, a word for each thread.
+/// Number of CTAs for this many words, a word for each thread.
 int64_t ctas_for(int64_t words) { return (words + kThreadsPerCta - 1) / kThreadsPerCta; }
 
 }  // namespace
@@ -76,8 +76,8 @@ void gather_kv_cuda(const GatherKvArgs& args, const kv::Stream& stream) {
   const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(args.num_seqs), 2);
   kv::launch_dependent(gather_kv_kernel, {grid, dim3(kThreadsPerCta), 0, "launching gather_kv"},
                        stream, args, row_words);
-  // Attention reads K and V of earlier tokens before it waits, because in a cache they are old.
-  // This copy of them is new.
+  // Attention reads K and V of earlier tokens before it waits, because a cache holds them since
+  // earlier passes. The gathered copy is new, so the kernels that follow must find it complete.
   kv::launch_barrier(stream);
 }
 

@@ -1,4 +1,4 @@
-// Tells kernels/attention where this lesson's rows are: every row is found through the block table.
+// Hands this lesson's rows to kernels/attention: the block table leads to each row.
 
 #include <bit>
 #include <stdexcept>
@@ -13,10 +13,10 @@ namespace {
 
 using kv::attention::bf16;
 
-/// The row of a token in a pool of blocks of 2^shift tokens. One lookup for each token; tokens of
-/// one block find the same entry, which the first of them has brought into the L1 cache. 32 bits
-/// are enough: 2^31 rows would not fit on any GPU (fast_paged_attention_cuda refuses them). An
-/// element's number needs 64.
+/// Finds a token's row in a pool of blocks of 2^shift tokens, with one lookup for each token.
+/// Tokens of one block read the same table entry, which the first of them brings into the L1 cache.
+/// A row number fits in 32 bits, because 2^31 rows would not fit on any GPU
+/// (fast_paged_attention_cuda refuses them). An element's number needs 64.
 struct RowInBlock {
   const int32_t* table;  // of one sequence
   int block_stride;      // rows from one block to the next
@@ -27,8 +27,8 @@ struct RowInBlock {
   }
 };
 
-/// One layer in blocks, [num_blocks, block_size, num_kv_heads, head_dim], and the tables of this
-/// pass's sequences.
+/// One layer in blocks, [num_blocks, block_size, num_kv_heads, head_dim], and the block tables of
+/// this pass's sequences.
 struct RowsOfBlocks {
   const bf16* k;
   const bf16* v;

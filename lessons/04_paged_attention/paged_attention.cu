@@ -42,7 +42,7 @@ __device__ void merge(LanePartial<kPerLane>& a, float m, float l, const float (&
 /// Grid: (most rows of a sequence, num_heads, num_seqs). A CTA is one warp: one query.
 template <int kHeadDim>
 __global__ void paged_attention_kernel(PagedAttentionArgs args) {
-  constexpr int kPerLane = (kHeadDim + 31) / 32;  // elements of a head that a lane has
+  constexpr int kPerLane = (kHeadDim + 31) / 32;  // elements of a head in a lane
   const int lane = static_cast<int>(threadIdx.x);
   const int head = static_cast<int>(blockIdx.y);
   const int seq = static_cast<int>(blockIdx.z);
@@ -73,7 +73,7 @@ __global__ void paged_attention_kernel(PagedAttentionArgs args) {
     const int offset = key % block_size;
     const bf16* k = k_row<bf16>(args.cache, block_id, offset) + kv_head * kHeadDim;
     const bf16* v = v_row<bf16>(args.cache, block_id, offset) + kv_head * kHeadDim;
-    float dot = 0.0f;       // this lane's part of it
+    float dot = 0.0f;       // this lane's part of the product
     float value[kPerLane];  // this lane's elements of V
     for (int i = 0; i < kPerLane; ++i) {
       dot += q[i] * element(k, i);

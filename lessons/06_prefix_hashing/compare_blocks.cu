@@ -1,4 +1,4 @@
-// The CUDA twin of compare_blocks. Every byte of both blocks is read once. Counts are integers, so
+// The CUDA twin of compare_blocks. It reads every byte of both blocks once. Counts are integers, so
 // the order of the additions changes nothing.
 
 #include "compare_blocks.h"
@@ -14,15 +14,15 @@ using lesson03::Piece;
 
 constexpr int kThreadsPerCta = 256;
 
-/// Whether element i of two pieces differs; an element has 2 bytes, or 1.
+/// True if element i of two pieces differs. An element has 2 bytes, or 1.
 __device__ bool differs(const Piece& a, const Piece& b, int i, int element_bytes) {
   if (element_bytes == 1) return a.data[i] != b.data[i];
   return a.as<uint16_t>()[i] != b.as<uint16_t>()[i];
 }
 
-/// `first` and `second` are layers 0; block b of layer l is block l * num_blocks + b, counted from
-/// there. Grid: (pairs, num_layers, pieces): z = 0 compares K, z = 1 compares V. A thread compares
-/// every 256th element; a warp adds what its lanes have counted.
+/// `first` and `second` are each layer 0 of a cache; block b of layer l is block l * num_blocks +
+/// b, counted from there. Grid: (pairs, num_layers, pieces): z = 0 compares K, z = 1 compares V. A
+/// thread compares every 256th element; a warp adds its lanes' counts.
 __global__ void compare_blocks_kernel(KvBlocks first, KvBlocks second, const BlockPair* pairs,
                                       unsigned long long* counts) {
   const int64_t layer = blockIdx.y;

@@ -1,6 +1,6 @@
-// The CUDA twin of reject_guesses. A sequence's guesses are judged one after the other, as each
-// depends on those before it, and sequences at the same time. It reads a few integers for each row,
-// so the launch costs more than the work, and it is a dependent launch.
+// The CUDA twin of reject_guesses. The guesses of one sequence are judged in order, because each
+// depends on those before it; the sequences are judged at the same time. It reads a few integers
+// for each row, so the launch costs more than the work, and it is a dependent launch.
 
 #include "reject_guesses.h"
 
@@ -12,8 +12,8 @@ namespace {
 constexpr int kThreadsPerCta = 128;
 
 /// Grid: (num_rows / kThreadsPerCta, rounded up). The thread of a known row judges the guesses
-/// after it, up to the next known row. So each row has one thread that reads and writes it, and no
-/// thread waits for another.
+/// after it, up to the next known row. So one thread reads and writes each row, and threads do not
+/// wait for each other.
 __global__ void reject_guesses_kernel(RejectGuessesArgs args) {
   kv::let_successors_start();
   kv::wait_for_predecessors();

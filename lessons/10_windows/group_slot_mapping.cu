@@ -1,5 +1,5 @@
-// The CUDA twin of group_slot_mapping. A launch for each group would cost a few microseconds and do
-// next to nothing, so one grid covers all groups.
+// The CUDA twin of group_slot_mapping. One grid covers all groups, because a launch for each group
+// would cost a few microseconds and do next to nothing.
 
 #include "group_slot_mapping.h"
 

@@ -29,7 +29,7 @@ struct Options {
   std::string policy = "quicker";
 };
 
-/// Where the tokens of one round came from.
+/// The sources of one round's tokens.
 struct Round {
   int64_t device = 0;    // found there
   int64_t host = 0;      // loaded

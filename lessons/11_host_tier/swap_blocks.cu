@@ -1,7 +1,7 @@
 // The CUDA twin of swap_blocks. Every byte of a block crosses the bus once. A block of 16 tokens of
-// Qwen3-0.6B has 1.75 MiB: 33 us at the 55 GB/s of PCIe 5.0. In the device's cache such a block
-// lies in 56 places, K and V of 28 layers: one launch takes the place of 56 copies. It is a small
-// launch: more CTAs than the bus needs only keep the passes waiting.
+// Qwen3-0.6B has 1.75 MiB: 33 us at the 55 GB/s of PCIe 5.0. In the device's cache a block has 56
+// pieces, K and V of 28 layers; one launch replaces 56 copies. The launch is small, because more
+// CTAs than the bus needs would delay the passes.
 
 #include "swap_blocks.h"
 
@@ -14,19 +14,19 @@
 namespace lesson11 {
 namespace {
 
-// The fewest that keep PCIe 5.0 busy (./course bench 11). With 16 an offload alone is no faster,
-// and what a pass reads beside it takes 2.6 times as long.
+// The fewest CTAs that keep PCIe 5.0 busy (./course bench 11). With 16 an offload alone is no
+// faster, and what a pass reads beside it takes 2.6 times as long.
 constexpr int kCtasToOffload = 2, kCtasToLoad = 4;
 constexpr int kThreadsPerCta = 512;
-constexpr int kWordsInFlight = 4;        // of a thread: the bus is fast and far away
-constexpr size_t kMovesPerLaunch = 256;  // they travel with the launch, which may carry 4 KiB
+constexpr int kWordsInFlight = 4;        // of a thread: the bus is fast, but far away
+constexpr size_t kMovesPerLaunch = 256;  // kernel arguments, which may take 4 KiB
 struct Moves {
   BlockMove move[kMovesPerLaunch];
 };
 
 /// `cache` is layer 0: block b of layer l is block l * num_blocks + b, counted from there.
 /// `host` is [num_ids][num_layers][cache.block_bytes()]: a layer's K, its V, and so on.
-/// Grid: no more CTAs than the bus needs; each takes every gridDim.x-th piece.
+/// Grid: no more CTAs than the bus needs; each copies every gridDim.x-th piece.
 __global__ void swap_blocks_kernel(lesson03::KvBlocks cache, std::byte* host, Way way, Moves moves,
                                    int num_moves, int num_layers) {
   const int pieces_per_layer = cache.num_pieces();

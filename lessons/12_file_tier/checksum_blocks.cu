@@ -1,6 +1,6 @@
-// The CUDA twin of checksum_blocks. It reads each byte of a block once: 1.75 MiB of 16 tokens of
-// Qwen3-0.6B. A sum of integers has the same bits in any order, so each thread adds up words of its
-// own.
+// The CUDA twin of checksum_blocks. It reads each byte of a block once: 1.75 MiB for 16 tokens of
+// Qwen3-0.6B. Each thread adds up its own words, because a sum of integers has the same bits in any
+// order.
 
 #include "checksum_blocks.h"
 
@@ -13,7 +13,7 @@ namespace lesson12 {
 namespace {
 
 constexpr int kThreadsPerCta = 512;
-constexpr size_t kBlocksPerLaunch = 256;  // their ids travel with the launch, which carries 4 KiB
+constexpr size_t kBlocksPerLaunch = 256;  // the ids are kernel arguments, which may take 4 KiB
 struct Blocks {
   BlockMove block[kBlocksPerLaunch];
 };

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where servers keep blocks for each other. The stores themselves are in cli/.
+// A store in which servers keep blocks for each other. The stores themselves are in cli/.
 
 #include <cstddef>
 #include <functional>

@@ -1,6 +1,6 @@
-// The CUDA twin of gather_layer. It writes pinned memory of the host directly: 64 KiB for a block
-// of 16 tokens of Qwen3-0.6B in one layer. A prefill of 2,048 tokens sends 8 MiB in each layer, a
-// seventh of a millisecond on PCIe 5.0, while the SMs compute the layer after it.
+// The CUDA twin of gather_layer. It writes pinned host memory directly: 64 KiB for a block of 16
+// tokens of Qwen3-0.6B in one layer. A prefill of 2,048 tokens sends 8 MiB in each layer, a seventh
+// of a millisecond on PCIe 5.0, while the SMs compute the next layer.
 
 #include "gather_layer.h"
 
@@ -13,16 +13,16 @@
 namespace lesson13 {
 namespace {
 
-// Few: the bus is the limit, and the SMs are the pass's.
+// Few CTAs, because the bus is the limit and the pass needs the SMs.
 constexpr int kCtas = 4;
 constexpr int kThreadsPerCta = 512;
-constexpr size_t kMovesPerLaunch = 256;  // they travel with the launch, which may carry 4 KiB
+constexpr size_t kMovesPerLaunch = 256;  // kernel arguments, which may take 4 KiB
 struct Moves {
   BlockMove move[kMovesPerLaunch];
 };
 
 /// `host` is [num_ids][num_layers][cache.block_bytes()]: a layer's K, its V, and so on.
-/// Grid: kCtas; each takes every gridDim.x-th piece.
+/// Grid: kCtas; each copies every gridDim.x-th piece.
 __global__ void gather_layer_kernel(lesson03::KvBlocks cache, std::byte* host, Moves moves,
                                     int num_moves, int layer, int num_layers) {
   const int pieces_per_block = cache.num_pieces();

@@ -95,7 +95,8 @@ nlohmann::json json_of(const Served& served) {
           {"digest", kv::hex64(served.digest)}};
 }
 
-/// Where loading and computing take the same time. `first` has computed, `later` has loaded.
+/// Prints the bandwidth at which loading and computing take the same time. `first` has computed,
+/// `later` has loaded.
 void print_crossing(const kv::Console& console, double seconds_per_token, double seconds_per_block,
                     int block_size, int64_t bytes) {
   if (seconds_per_token == 0 || seconds_per_block == 0) return;

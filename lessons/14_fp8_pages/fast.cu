@@ -1,4 +1,4 @@
-// The engine's kernels on CUDA: kernels/attention is told where the pages are.
+// Hands this lesson's pages to kernels/attention.
 
 #include "fp8_attention.h"
 #include "kernels/attention/fp8/launch_fp8.cuh"

@@ -1,4 +1,4 @@
-// The plain CUDA twin of fp8_attention: lesson 04's kernel, but for the lines that decode an
+// The plain CUDA twin of fp8_attention: lesson 04's kernel, except for the lines that decode an
 // element.
 
 #include "fp8_attention.h"
@@ -39,7 +39,7 @@ __device__ void merge(LanePartial<kPerLane>& a, float m, float l, const float (&
 /// Grid: (most rows of a sequence, num_heads, num_seqs). A CTA is one warp: one query.
 template <int kHeadDim>
 __global__ void fp8_attention_kernel(PagedAttentionArgs args) {
-  constexpr int kPerLane = (kHeadDim + 31) / 32;  // elements of a head that a lane has
+  constexpr int kPerLane = (kHeadDim + 31) / 32;  // elements of a head in a lane
   const int lane = static_cast<int>(threadIdx.x);
   const int head = static_cast<int>(blockIdx.y);
   const int seq = static_cast<int>(blockIdx.z);
@@ -71,7 +71,7 @@ __global__ void fp8_attention_kernel(PagedAttentionArgs args) {
     const int32_t block_id = table[key / block_size];
     const Fp8Head k = fp8_head(args.cache, true, block_id, key % block_size, kv_head);
     const Fp8Head v = fp8_head(args.cache, false, block_id, key % block_size, kv_head);
-    float dot = 0.0f;       // this lane's part of it
+    float dot = 0.0f;       // this lane's part of the product
     float value[kPerLane];  // this lane's elements of V
     for (int i = 0; i < kPerLane; ++i) {
       dot += q[i] * element(k, i);

@@ -1,4 +1,5 @@
-// The plain CUDA twin of write_kv_fp8: a warp finds the largest magnitude of a head, and writes it.
+// The plain CUDA twin of write_kv_fp8: a warp finds the largest magnitude of a head, then writes
+// the head.
 
 #include "write_kv_fp8.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// tensor_core.cuh for a GPU that the CPU plays: what each function does stands there.
+// tensor_core.cuh for a GPU that the CPU simulates; the comments are there.
 
 #include <cuda_runtime.h>
 

@@ -1,4 +1,4 @@
-// What a user sees of a program that is asked for CUDA where there is none.
+// The output of a program that is asked for CUDA where there is none.
 
 #include "tests/support/shell.h"
 

@@ -1,5 +1,5 @@
-// The linker calls what stands here in place of the runtime's functions, and each may be made to
-// fail. Calls that end something end it before they fail, as the real ones do.
+// Functions that the linker calls in place of the runtime's; each can be made to fail. A function
+// that ends something ends it before it fails, as the real one does.
 
 #include <cuda_runtime_api.h>
 

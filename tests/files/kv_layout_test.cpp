@@ -1,4 +1,4 @@
-// What K and V of a model take, from configs as Hugging Face's folders have them.
+// The memory that K and V of a model take, from configs of Hugging Face's folders.
 #include "qwen3/kv_layout.h"
 
 #include <doctest/doctest.h>

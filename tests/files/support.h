@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of files share: a folder that goes away, the message of an error, small inputs.
+// Shared by the tests of files: a folder that goes away, the message of an error, small inputs.
 
 #include <filesystem>
 #include <fstream>

@@ -33,20 +33,20 @@ __global__ void sums_of_lanes_kernel(const float* in, float* down, float* all) {
   all[lane] = kv::warp_sum(in[lane]);
 }
 
-/// Grid: one warp. The lanes from n on have nothing to add, and take part all the same.
+/// Grid: one warp. The lanes from n on add zero, but take part in every shuffle.
 __global__ void sum_of_first_kernel(const float* in, float* out, int n) {
   const int lane = static_cast<int>(threadIdx.x);
   const float x = lane < n ? in[lane] : 0.0f;
   out[lane] = kv::warp_sum(x);
 }
 
-/// The same with a mistake: the mask in warp_sum() names 32 lanes, and n of them come.
+/// The same with a mistake: the mask in warp_sum() names 32 lanes, but only n of them call it.
 __global__ void lanes_missing_kernel(const float* in, float* out, int n) {
   const int lane = static_cast<int>(threadIdx.x);
   if (lane < n) out[lane] = kv::warp_sum(in[lane]);
 }
 
-/// The sum of all x of the CTA, in every thread. `of_warp` is in shared memory.
+/// The sum of the CTA's x, in every thread. `of_warp` is in shared memory.
 __device__ float cta_sum(float x, float (&of_warp)[kWarps]) {
   const float sum = kv::warp_sum(x);
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
@@ -59,7 +59,7 @@ __global__ void variance_kernel(const float* in, float* out) {
   __shared__ float of_warp[kWarps];
   const float x = in[blockIdx.x * kThreads + threadIdx.x];
   const float mean = cta_sum(x, of_warp) / kThreads;
-  __syncthreads();  // both warps have read: of_warp may be written again
+  __syncthreads();  // both warps have read of_warp: it may be written again
   const float variance = cta_sum((x - mean) * (x - mean), of_warp) / kThreads;
   if (threadIdx.x == 0) out[blockIdx.x] = variance;
 }
@@ -101,8 +101,8 @@ __global__ void reverse_tiles_kernel(const kv::Word* in, kv::Word* out, int tile
   start_copy(0);
   for (int tile = 0; tile < tiles; ++tile) {
     start_copy(tile + 1);
-    kv::wait_for_copies<1>();                          // this thread's word of `tile` is there
-    if (kVersion == Version::kRight) __syncthreads();  // and so are all other threads' words
+    kv::wait_for_copies<1>();                          // this thread's word of `tile` has arrived
+    if (kVersion == Version::kRight) __syncthreads();  // and all other threads' words
     const kv::Word* const from = ring + tile % 2 * kThreads;
     out[tile * kThreads + me] = from[kThreads - 1 - me];
     __syncthreads();  // all have read: the next round may copy to this place

@@ -28,7 +28,7 @@ std::vector<float> numbers_from(float first, int n) {
   return numbers;
 }
 
-/// What `launch(in, out)` writes to `n` floats that hold NaN before.
+/// The `n` floats, NaN before, after `launch(in, out)` has written to them.
 template <typename Launch>
 std::vector<float> run(const std::vector<float>& in, int n, const Launch& launch) {
   const auto count = static_cast<size_t>(n);

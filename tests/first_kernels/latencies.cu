@@ -14,14 +14,14 @@ namespace {
 constexpr int kSteps = 4096;
 constexpr size_t kApart = 128;  // bytes: no two places share a cache line
 
-/// Grid: one thread. *cursor is where the walk goes on; each place holds the address of the next.
+/// Grid: one thread. *cursor is where the walk continues; each place holds the address of the next.
 __global__ void walk_kernel(void** cursor) {
   void** at = static_cast<void**>(*cursor);
   for (int i = 0; i < kSteps; ++i) at = static_cast<void**>(*at);
   *cursor = at;
 }
 
-/// The same past the L1 cache, which a load of this kind does not look into.
+/// The same with loads that bypass the L1 cache.
 __global__ void walk_past_l1_kernel(unsigned long long* cursor) {
   unsigned long long at = *cursor;
   for (int i = 0; i < kSteps; ++i) at = __ldcg(reinterpret_cast<const unsigned long long*>(at));
@@ -45,7 +45,7 @@ __global__ void walk_in_shared_kernel(unsigned* cursor, int places) {
 
 __global__ void empty_kernel() {}
 
-/// Median seconds of launch(), of which the first runs warm the caches up.
+/// Median seconds of launch(). The first runs warm the caches up.
 template <typename Launch>
 double median_seconds(const kv::Stream& stream, const Launch& launch) {
   kv::Event begin(kv::Device::kCuda), end(kv::Device::kCuda);
@@ -61,7 +61,7 @@ double median_seconds(const kv::Stream& stream, const Launch& launch) {
   return seconds[10];
 }
 
-/// Fills host memory with a walk that comes to every place once, before the first one again. The
+/// Fills host memory with a walk that visits every place once before it returns to the first. The
 /// walker will see the memory at address `seen_at`.
 std::vector<unsigned long long> random_walk(size_t bytes, unsigned long long seen_at) {
   const size_t places = bytes / kApart;

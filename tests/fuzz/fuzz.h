@@ -1,6 +1,6 @@
 #pragma once
 
-// What the fuzzers demand beyond "no crash".
+// The demands of the fuzzers beyond "no crash".
 
 #include <cstddef>
 #include <cstdint>

@@ -10,7 +10,7 @@ namespace {
 
 using kv::fuzz::require;
 
-// What goes in comes out, and streaming says the same.
+// Decoding gives the text back, and streaming gives the same text.
 void check_round_trip(const kv::Tokenizer& tokenizer, std::string_view text, bool nfc) {
   const std::string clean = kv::replace_invalid_utf8(text);
   for (const bool special : {false, true}) {

@@ -21,7 +21,7 @@ inline std::filesystem::path folder(const std::string& name) {
   return std::filesystem::path(KV_SOURCE_DIR) / "tests" / "golden" / name;
 }
 
-/// Where the model of that name is: the tiny one ships, the others lie beside their values.
+/// The folder of the model of that name: the tiny one ships, the others lie beside their values.
 inline std::filesystem::path model_folder(const std::string& name) {
   const std::filesystem::path shipped = std::filesystem::path(KV_SOURCE_DIR) / "models" / "tiny";
   return name == "tiny" ? shipped : folder(name);

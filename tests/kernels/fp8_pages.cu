@@ -67,7 +67,7 @@ __global__ void fill_queries_kernel(bf16* q, int64_t n, float size) {
     q[i] = __float2bfloat16((static_cast<float>(x) / 32768.0f - 1.0f) * size);
   }
 }
-/// K for is_v 0, V for 1, by the definition of the format.
+/// K (is_v 0) or V (is_v 1), by the definition of the format.
 __global__ void decode_kernel(const uint8_t* codes, const uint8_t* scales, bf16* to, int64_t n,
                               int block_size, int is_v) {
   for (int64_t i = thread_index(); i < n; i += num_threads()) {

@@ -1,6 +1,7 @@
 #pragma once
 
-// What each CTA of kernels/attention/runs/run_queries.cuh would take of a pass, without the work.
+// The part of a pass that each CTA of kernels/attention/runs/run_queries.cuh takes, without the
+// work.
 
 #include "common/device.h"
 #include "kernels/attention/queries.h"

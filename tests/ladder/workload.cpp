@@ -15,14 +15,14 @@ const std::vector<std::string> kSimple = {
     "The old owl was sad.",
 };
 
-// What most requests begin with: a system prompt.
+// The system prompt with which most requests begin.
 const std::string kVillage =
     "Once upon a time, there was a small village between a forest and a river. Everybody in the "
     "village was kind. When somebody lost a thing, the others searched for it. When a thing was "
     "broken, somebody knew how to mend it. When a friend was sad, a friend came by and helped. In "
     "the evening, when the stars came out, they all sat by the river and told what had happened on "
     "that day. This is one of their stories.\n\n";
-// What one request is about, and later another one: a document.
+// A document that one request asks about, and later another one.
 const std::string kLake =
     "Long ago, a turtle and a duck lived by the same lake. The duck could fly over the hills, and "
     "the turtle could swim down to the bottom of the lake. \"What is beyond the hills?\" asked the "

@@ -5,7 +5,7 @@
 
 #include "common/error.h"
 
-// What is needed of cublas_api.h. Status and enumerations are ints.
+// The needed part of cublas_api.h. Status and enumerations are ints.
 struct Cublas::Functions {
   int (*create)(void** handle);
   int (*destroy)(void* handle);

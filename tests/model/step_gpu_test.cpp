@@ -79,7 +79,7 @@ struct Paged {
   lesson04::PagedCacheAttention attention;
 };
 
-/// What a step leaves: the output, and all of the cache.
+/// The results of a step: the output, and all of the cache.
 struct Left {
   std::vector<uint16_t> out, k, v;
   bool operator==(const Left&) const = default;

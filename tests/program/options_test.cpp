@@ -13,7 +13,7 @@
 
 namespace {
 
-/// What parsing these words says; empty if they are allowed.
+/// The message of parsing these words; empty if they are allowed.
 std::string complaint(kv::CommandLine& command, std::vector<std::string> words) {
   words.insert(words.begin(), "program");
   std::vector<char*> argv;

@@ -205,7 +205,7 @@ def measured_selftest():
         if is_stale():
             yield "measured.py:1: stale names what was measured of this very code"
         write(root, "lessons/01_a/README.md", "A text.\n")
-        write(root, "lessons/01_a/b.h", "// A comment.\n" + (root / "lessons/01_a/a.h").read_text())
+        write(root, "lessons/01_a/b.h", "// A comment.\n#include <x>\nint a;  // Another one.\n" + 9 * "int f();\n")
         (root / "lessons/01_a/a.h").unlink()
         commit()
         if is_stale():

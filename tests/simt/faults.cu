@@ -1,5 +1,5 @@
 // Small kernels, each with one fault that the simulated GPU or one of its tools must name, and some
-// without: there every tool must be silent. `simt_faults NAME` runs one.
+// without a fault, where every tool must be silent. `simt_faults NAME` runs one.
 
 #include <cuda_runtime.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using Kernel = void (*)(float*);
 
-/// What a barrier separates: everyone writes, then reads the neighbour's.
+/// Each thread writes, then reads its neighbour's value; a barrier has to separate the two.
 template <bool kBarrier>
 __global__ void neighbour_kernel(float* out) {
   __shared__ float values[64];
@@ -21,7 +21,7 @@ __global__ void neighbour_kernel(float* out) {
   out[blockIdx.x * 64 + threadIdx.x] = values[(threadIdx.x + 1) % 64];
 }
 
-/// The second round overwrites what slow threads of the first still read.
+/// The second round overwrites values that slow threads of the first still read.
 template <bool kBarrier>
 __global__ void reused_kernel(float* out) {
   __shared__ float first;
@@ -52,7 +52,7 @@ __global__ void count_kernel(float* out) {
   }
 }
 
-/// Only CTAs whose numbers differ by a multiple of kApart write one place.
+/// Only CTAs whose numbers differ by a multiple of kApart write to the same place.
 template <unsigned kApart>
 __global__ void across_ctas_kernel(float* out) {
   out[blockIdx.x % kApart * 64 + threadIdx.x] = 1.0f;

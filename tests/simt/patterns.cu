@@ -1,5 +1,5 @@
-// Kernels that are nothing but a way to reach memory, for tools/warp_trace.py and the page about
-// one warp: `SIMT_TRACE=FILE simt_patterns NAME` in a simt-trace build records one.
+// Kernels that show one way to reach memory each, for tools/warp_trace.py and the page about one
+// warp. `SIMT_TRACE=FILE simt_patterns NAME` in a simt-trace build records one.
 
 #include <cuda_runtime.h>
 
@@ -29,8 +29,8 @@ __global__ void strided_kernel(const float* in, float* out) {
   out[row] = sum;
 }
 
-/// Rows go into shared memory, columns come out. Floats of one column are kWidth words apart: with
-/// 32 they stand in one bank, with 33 in 32 banks.
+/// Rows go into shared memory, columns come out. Floats of one column are kWidth words apart: 32
+/// words put them in one bank, 33 words in 32 banks.
 template <unsigned kWidth>
 __global__ void transpose_kernel(const float* in, float* out) {
   __shared__ float tile[kSide * kWidth];

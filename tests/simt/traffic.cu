@@ -1,5 +1,5 @@
-// Small kernels whose loads and stores a person can count: two warps each, one load and one store a
-// thread. traffic_test.py has the numbers.
+// Small kernels whose loads and stores can be counted by hand: two warps each, one load and one
+// store a thread. traffic_test.py has the numbers.
 
 #include <cuda_runtime.h>
 
@@ -27,7 +27,7 @@ __global__ void two_bytes(const float* in, float* out) {
 __global__ void sixteen_bytes(const float* in, float* out) {
   reinterpret_cast<float4*>(out)[threadIdx.x] = reinterpret_cast<const float4*>(in)[threadIdx.x];
 }
-/// Lane l reads in[0], in[32], ... : what a thread for each row of a row-major matrix does.
+/// Lane l reads in[0], in[32], ... : the reads of a thread for each row of a row-major matrix.
 __global__ void a_row_each(const float* in, float* out) {
   float sum = 0.0f;
   for (unsigned i = 0; i < 4; ++i) sum += in[32 * threadIdx.x + i];

@@ -43,7 +43,7 @@ inline Rows queries_of(const HeadShape& shape, const std::vector<Part>& parts) {
   return q;
 }
 
-/// What a kernel wrote, part by part.
+/// The output of a kernel, part by part.
 inline Outputs download_outputs(const kv::DeviceBuffer& out, const HeadShape& shape,
                                 const std::vector<Part>& parts, const kv::Stream& stream) {
   const size_t n = out.bytes() / row_bytes(stream);
@@ -165,7 +165,7 @@ inline Sequence beginning_of(const HeadShape& shape, Sequence s, int len) {
   return s;
 }
 
-/// What a query gives depends on its keys alone: not on its company in the pass, not on what comes
+/// A query's result depends on its keys alone: not on its company in the pass, not on what comes
 /// after it, not on how many queries come with it (`chunks`: a pass may leave earlier ones out).
 /// `after`: what K and V are from token 131 on. The fast kernels on CUDA weigh the rest of a tile
 /// with 0, and 0 * NaN is NaN: there it must be a number, as it is in a model that has no NaN.

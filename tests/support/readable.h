@@ -1,7 +1,8 @@
 #pragma once
 
-// What a failing CHECK prints: {1, 2, 3}, nothing, (4, 5) in place of {?}. To be included before
-// the checks. For a type of your own, next to it: std::string readable(const Type& value).
+// The values as a failing CHECK prints them: {1, 2, 3}, nothing, (4, 5) in place of {?}. To be
+// included before the checks. For a type of your own, next to it: std::string readable(const Type&
+// value).
 
 #include <doctest/doctest.h>
 

@@ -31,7 +31,7 @@ class Random {
   uint64_t state_;
 };
 
-/// What an operation has shown to be wrong.
+/// The fault that an operation has shown.
 struct Wrong : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -1,4 +1,4 @@
-// What a page understands: its tables of commands and counters, names, and scenarios as text.
+// The language of a page: its tables of commands and counters, names, and scenarios as text.
 
 #include "viz/shell/session.h"
 

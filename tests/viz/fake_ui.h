@@ -58,7 +58,7 @@ class FakeUi : public viz::Ui {
     }
     return names;
   }
-  /// What a field will hold when the page is drawn next.
+  /// The content of a field when the page is drawn next.
   void type(const std::string& field, int value) {
     numbers_[field] = value;
     draw();

@@ -1,4 +1,4 @@
-// What is measured of a picture, on pictures made for it.
+// Measures of a picture, on pictures made for them.
 
 #include "viz/drawing/layout.h"
 

@@ -15,7 +15,7 @@ namespace {
 using viz::Ink;
 using viz::paint;
 
-/// What is seen of a shape at a part of the motion; null: nothing.
+/// A part of the motion: find() returns a shape as it is then, or null if it is not seen.
 struct Moment {
   Moment(const viz::Scene& before, const viz::Scene& after, float part)
       : drawn(viz::at_moment(viz::tracks(before, after), part)) {}

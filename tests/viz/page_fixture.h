@@ -76,7 +76,7 @@ inline int count(const viz::Scene& scene, const std::string& begin, const std::s
   }));
 }
 
-/// What the note in a picture says; empty: there is none.
+/// The text of the note in a picture; empty if there is none.
 inline std::string note(const viz::Scene& scene, const std::string& id = "note") {
   std::string words;
   for (const viz::Shape& one : scene.shapes()) {

@@ -1,4 +1,4 @@
-// What is shown when of a scenario: its beginning, its sentences, its steps.
+// A scenario as it is shown: its beginning, its sentences, its steps.
 
 #include <doctest/doctest.h>
 

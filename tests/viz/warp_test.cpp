@@ -1,4 +1,4 @@
-// What a recording of the simulated GPU says, counted again; and files that are none.
+// The numbers of a recording of the simulated GPU, counted again; and files that are none.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

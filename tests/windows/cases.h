@@ -1,4 +1,4 @@
-// What must hold on either device. A file that includes this has named the device kDevice.
+// Cases for either device. A file that includes this has named the device kDevice.
 
 #include <doctest/doctest.h>
 

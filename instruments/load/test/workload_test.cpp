@@ -1,4 +1,4 @@
-// What a load generator sends.
+// The requests that a load generator sends.
 
 #include "instruments/load/workload.h"
 

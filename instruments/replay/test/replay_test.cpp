@@ -28,7 +28,7 @@ Trace random_trace(std::mt19937& rng, int num_nodes, int num_requests, uint64_t 
   Trace trace;
   for (int i = 0; i < num_requests; ++i) {
     Ids ids;
-    // Of two the smaller: some are asked for more often than others.
+    // The smaller of two numbers: some are asked for more often than others.
     const unsigned nodes = static_cast<unsigned>(num_nodes);
     for (int node = static_cast<int>(std::min(rng() % nodes, rng() % nodes)); node >= 0;
          node = parent[static_cast<size_t>(node)]) {
@@ -58,7 +58,7 @@ struct NextUsesOf {
   }
 };
 
-/// What was found, request by request.
+/// The blocks found, request by request.
 std::vector<int64_t> play(Cache& cache, const Trace& trace) {
   std::vector<int64_t> found;
   for (const Ids& ids : trace) {

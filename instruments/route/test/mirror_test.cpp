@@ -32,7 +32,7 @@ class Cache {
         {.seq = seq_++, .payload = watch::encode({.ts = ts_ += .5, .events = {event}})});
   }
   void skip_a_number() { ++seq_; }
-  /// What is sent to a client that has the events up to this one.
+  /// The frames sent to a client that has the events up to this one.
   std::string after(const std::string& last) const {
     return ": events of the KV cache\n\n" + (last.empty() ? "" : events_.after(std::stoull(last)));
   }

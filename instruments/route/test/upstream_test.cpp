@@ -1,4 +1,4 @@
-// What the router knows of a server between two events.
+// The router's knowledge of a server between two events.
 #include "instruments/route/upstream.h"
 
 #include <doctest/doctest.h>

@@ -331,7 +331,7 @@ TEST_CASE("http: a client that goes takes its request along, at every point of a
   CHECK(running.becomes_idle());
   CHECK(eventually([&] { return num_descriptors() <= descriptors + 1; }));
   CHECK(num_threads() == threads);
-  // What was computed in full can still be found.
+  // Blocks that were computed in full can still be found.
   const json again = running
                          .complete({{"prompt",
                                      "Once upon a time there was a little boy who lived in a small "

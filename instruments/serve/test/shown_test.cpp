@@ -1,4 +1,4 @@
-// What the server shows beside answers: its counters, the events of its cache, and pages.
+// The server's other output: its counters, the events of its cache, and pages.
 #include <fstream>
 #include <map>
 #include <sstream>

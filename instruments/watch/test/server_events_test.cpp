@@ -1,4 +1,4 @@
-// What a server tells over HTTP, in any order in which a client can get it.
+// A server's events over HTTP, in any order in which a client can get them.
 #include "instruments/watch/sockets/server_events.h"
 
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
 #pragma once
 
-// K and V in FP8 pages on their way to many_queries.cuh, which finds bf16 in shared memory: the
-// bits are those of bf16. A warp copies the codes of 16 rows to where their numbers will be, and
-// widens them in place when they have come: it reads all of them, then writes.
+// Copies of K and V in FP8 pages for many_queries.cuh, which reads bf16 from shared memory, so the
+// bits are those of bf16. A warp copies the codes of 16 rows to the place of their bf16 numbers.
+// Once they have arrived it reads all of them, then writes the numbers over them.
 
 #include "kernels/attention/fp8/fp8_rows.cuh"
 #include "kernels/attention/fp8/widen.cuh"
@@ -10,8 +10,8 @@
 
 namespace kv::attention {
 
-/// The rows of a tile as a warp's lanes share them: lanes l and l + 16 have row l of the warp's,
-/// and every other 16 codes of it.
+/// How a warp's lanes share its 16 rows of a tile: lanes l and l + 16 take alternate pieces of 16
+/// codes of row l.
 template <int kHeadDim>
 struct CodesOfLane {
   static constexpr int kInRow = kHeadDim / 16, kCount = (kInRow + 1) / 2;
@@ -21,13 +21,13 @@ struct CodesOfLane {
   __device__ static int piece(int i) { return 2 * i + static_cast<int>(threadIdx.x) % 32 / 16; }
 };
 
-/// A tile whose codes are on their way, and the scales of the lane's row.
+/// A tile whose copies are in flight, and the scales of the lane's row.
 struct ComingCodes {
   uint32_t scale_of_k, scale_of_v;
 };
 
-/// Starts the copies of one tile. Rows of tokens from `end` on become zeros and are not read; in
-/// place of those before `begin`, its row is.
+/// Starts the copies of one tile. Rows of tokens from `end` on are not read and become zeros. Rows
+/// of tokens before `begin` are copies of the row of `begin`.
 template <int kHeadDim>
 __device__ inline ComingCodes start_tile(ManyTile<kHeadDim>& tile, const Fp8Rows& rows,
                                          int tile_begin, int begin, int end) {
@@ -47,7 +47,7 @@ __device__ inline ComingCodes start_tile(ManyTile<kHeadDim>& tile, const Fp8Rows
   return {*from.scales_of_k, *from.scales_of_v};
 }
 
-/// Codes of K or V become the numbers that they stand for.
+/// Widens the lane's codes of K or V to the bf16 numbers that they stand for.
 template <int kHeadDim>
 __device__ inline void widen_in_place(uint4* of_tile, uint32_t scale) {
   using Codes = CodesOfLane<kHeadDim>;
@@ -59,7 +59,7 @@ __device__ inline void widen_in_place(uint4* of_tile, uint32_t scale) {
   for (int i = 0; i < Codes::kCount; ++i) {
     if (Codes::piece(i) < Codes::kInRow) codes[i] = *place(Codes::piece(i));
   }
-  __syncwarp();  // all are read
+  __syncwarp();  // all lanes have read their codes
   const uint32_t widening = widening_of(scale);
 #pragma unroll
   for (int i = 0; i < Codes::kCount; ++i) {
@@ -70,10 +70,10 @@ __device__ inline void widen_in_place(uint4* of_tile, uint32_t scale) {
   }
 }
 
-/// Called by all threads when their copies have come, before the barrier.
+/// Widens a tile. All threads call it when their copies have arrived, before the barrier.
 template <int kHeadDim>
 __device__ inline void finish_tile(ManyTile<kHeadDim>& tile, const ComingCodes& coming) {
-  __syncwarp();  // the other lanes' copies have come, too
+  __syncwarp();  // the other lanes' copies have arrived, too
   widen_in_place<kHeadDim>(tile.k, coming.scale_of_k);
   widen_in_place<kHeadDim>(tile.v, coming.scale_of_v);
 }

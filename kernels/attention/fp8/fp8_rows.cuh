@@ -1,7 +1,7 @@
 #pragma once
 
-// Where K and V of a sequence are in FP8 pages, for kernels that read them without TMA: what
-// rows.cuh is for rows in bf16.
+// Where K and V of a sequence are in FP8 pages, for kernels that read them without TMA. rows.cuh
+// does the same for bf16.
 
 #include <cuda_runtime.h>
 
@@ -22,8 +22,8 @@ struct Fp8Layer {
   int scale_stride;  // bytes of scales from one block to the next
 };
 
-/// Codes and scales of a token and one KV head. In blocks of at least 16 tokens, K and V of the
-/// next token of the same 16 are `stride` bytes further on, its scales one byte.
+/// The addresses of the codes and scales of a token and one KV head. Within 16 tokens of a block,
+/// the codes of the next token are `stride` bytes further on, and its scales one byte.
 struct TokenCodes {
   const uint8_t* k;
   const uint8_t* v;

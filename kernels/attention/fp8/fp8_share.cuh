@@ -1,9 +1,9 @@
 #pragma once
 
-// A warp's share of a tile in FP8 pages, for spread_queries.cuh. Codes and scales go into the
-// registers that their numbers in bf16 will fill. They are widened while the predecessors of the
-// kernel still run, all but the few keys beside a token of this pass. Then the arithmetic is that
-// of bf16, and so are the bits.
+// A warp's share of a tile in FP8 pages, for spread_queries.cuh. Codes and scales are loaded into
+// the registers that will hold their bf16 numbers. Most are widened while the kernel's predecessors
+// still run; the keys beside this pass's own tokens are widened after the wait. The arithmetic that
+// follows is that of bf16, and so are the bits.
 
 #include "kernels/attention/fp8/fp8_rows.cuh"
 #include "kernels/attention/fp8/widen.cuh"
@@ -11,22 +11,22 @@
 
 namespace kv::attention {
 
-/// As TileShare. What is not loaded is zero, as a code, as a scale and as a number.
+/// Like TileShare. Elements that are not loaded are zero, as codes, as scales and as numbers.
 template <int kHeadDim>
 struct Fp8Share {
   using Bf16 = TileShare<kHeadDim>;
   static constexpr bool kHasCodes = true;
   static constexpr int kPieces = Bf16::kPieces, kColumns = Bf16::kColumns, kWidth = Bf16::kWidth;
 
-  uint4 k[2][kPieces];  // before: 8 codes (in x and y); the scale is in w of piece 0
-  /// Of keys 2 t + 8 h and the next one: before, the codes of each, then the scale of each; in the
-  /// end, element j of both.
+  uint4 k[2][kPieces];  // at first 8 codes (in x and y), with the scale in w of piece 0
+  /// Keys 2 t + 8 h and the next one. At first the codes of each, then the scale of each; once
+  /// widened, element j of both.
   uint32_t v[kQuarters][2][4];
 
   __device__ const uint4& k_piece(int n, int i) const { return k[n][i]; }
   __device__ uint32_t v_pair(int i, int h, int j) const { return v[i][h][j]; }
 
-  /// Loads what lies in tokens begin .. end - 1.
+  /// Loads the codes and scales of tokens begin .. end - 1.
   __device__ void load(const Fp8Rows& rows, int tile_begin, int begin, int end) {
     if (begin >= end || end <= tile_begin || begin >= tile_begin + kTileTokens) return;
     const int t = static_cast<int>(threadIdx.x) % 4;
@@ -48,8 +48,8 @@ struct Fp8Share {
     }
   }
 
-  /// Codes become the numbers that they stand for, 8 keys of K and 16 of V at a time: those for
-  /// which chosen(begin, end) is true. Both count from the tile's first key.
+  /// Widens codes to numbers, 8 keys of K and 16 of V at a time, where chosen(begin, end) is true.
+  /// Keys are counted from the tile's first one.
   template <class Chosen>
   __device__ void widen(const Chosen& chosen) {
 #pragma unroll

@@ -1,11 +1,11 @@
 #pragma once
 
-// K and V in FP8 pages on their way to warpgroup_queries.cuh, which finds bf16 in shared memory as
-// step_tiles.cuh says: the bits are those of bf16.
+// Copies of K and V in FP8 pages for warpgroup_queries.cuh. It reads bf16 from shared memory, laid
+// out as in step_tiles.cuh, so the bits are those of bf16.
 //
-// A warp copies the codes of its 16 rows to where their numbers will be, and widens them in place
-// when they have come: it reads all of them, then writes. So no other warp is waited for, and
-// shared memory is as large as for bf16.
+// A warp copies the codes of its 16 rows to the place of their bf16 numbers. Once they have arrived
+// it reads all of them, then writes the numbers over them. So no warp waits for another, and shared
+// memory is as large as for bf16.
 //
 // Blocks have at least 16 tokens, and the rows of a warp are in one block.
 
@@ -17,10 +17,10 @@
 
 namespace kv::attention {
 
-/// Where a warp's codes and scales lie until they are widened: the codes of a row at the beginning
-/// of the row, in pieces of 16. Odd rows have their first and their last four pieces exchanged:
-/// lanes that read the same part of rows r and r ^ 3 do not meet in a bank. The scales of the 16
-/// rows lie where no code is.
+/// A warp's codes and scales until they are widened. A row's codes are at the beginning of the row,
+/// in pieces of 16. In odd rows the first and the last four pieces are exchanged, so that lanes
+/// reading the same part of rows r and r ^ 3 use different banks. The scales of the 16 rows are in
+/// a place without codes.
 template <int kHeadDim>
 struct CodesInPlace {
   using Matrix = StepMatrix<kHeadDim>;
@@ -28,21 +28,21 @@ struct CodesInPlace {
   static constexpr int kScales = kHalves == 2 ? Matrix::kRegionBytes : 64;
   static_assert(kHalves == 1 || kHalves == 2);
 
-  unsigned char* rows;  // the first one of the warp
+  unsigned char* rows;  // the warp's first row
 
   __device__ explicit CodesInPlace(Matrix& matrix)
       : rows(matrix.bytes + first_row() * kSwizzledRowBytes) {}
-  /// The warp's first row of 64.
+  /// The number of the warp's first row among the tile's 64.
   __device__ static int first_row() {
     return static_cast<int>(threadIdx.x) % kWarpgroupThreads / 32 * kRowsOfWarp;
   }
   __device__ unsigned char* piece(int row, int i) const {
     return rows + row * kSwizzledRowBytes + (i ^ row % 2 * 4) * 16;
   }
-  /// Starts the copies. `stride`: bytes from one row to the next; rows from `end` on become zeros
-  /// and are not read.
+  /// Starts the copies. `stride`: bytes from one row to the next. Rows from `end` on are not read
+  /// and become zeros.
   __device__ void copy(const uint8_t* codes, int stride, const uint8_t* scales, int end) const {
-    constexpr int kLanes = kHeadDim / 16;  // that share a row
+    constexpr int kLanes = kHeadDim / 16;  // lanes that share a row
     const int lane = static_cast<int>(threadIdx.x) % 32, i = lane % kLanes;
 #pragma unroll
     for (int first = 0; first < kRowsOfWarp; first += 32 / kLanes) {
@@ -51,8 +51,8 @@ struct CodesInPlace {
     }
     if (lane == 0) copy_16(rows + kScales, scales, 0 < end);
   }
-  /// Codes that have come become the numbers that they stand for. K has its elements as the steps
-  /// of the scores want them, V in their order. Rows from `end` on become zeros.
+  /// Widens codes that have arrived. K's elements are in the order of the steps of the scores, V's
+  /// in their own. Rows from `end` on become zeros.
   template <bool kIsK>
   __device__ void widen(int end) const {
     const int lane = static_cast<int>(threadIdx.x) % 32, part = lane % 4;
@@ -68,7 +68,7 @@ struct CodesInPlace {
         codes[half][h] = *reinterpret_cast<const uint4*>(piece(row + 8 * h, 4 * half + part));
       }
     }
-    __syncwarp();  // all are read
+    __syncwarp();  // all lanes have read their codes
     const int place = kIsK ? part / 2 * 4 + part % 2 : 2 * part;
     constexpr int kNext = kIsK ? 2 : 1;  // the place of the other 8 numbers
     unsigned char* const to = rows + row * kSwizzledRowBytes;
@@ -87,7 +87,7 @@ struct CodesInPlace {
   }
 };
 
-/// Copies tiles of rows in FP8 (warpgroup_queries.cuh).
+/// Copies tiles of rows in FP8, for warpgroup_queries.cuh.
 template <int kHeadDim, int kWarpgroups>
 __device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
                                   const Fp8Rows& rows, int keys_end, int num_tiles) {

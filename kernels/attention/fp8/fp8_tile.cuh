@@ -1,14 +1,14 @@
 #pragma once
 
-// A quarter of a tile in FP8, of one KV head, as the tensor cores want it. A warp has the pairs as
-// two_pairs.cuh says. The operands are the bf16 numbers that the codes stand for, so the bits are
-// those of run_head.cuh over these numbers.
+// A quarter of a tile in FP8, of one KV head, as operands of the tensor cores. The warp's lanes
+// hold pairs as in two_pairs.cuh. The operands are the bf16 numbers that the codes stand for, so
+// the bits are those of run_head.cuh over these numbers.
 //
-// The codes lie as TMA writes them: 16 rows of 128 bytes, swizzled (kSwizzledRowBytes). A head of
-// 64 has one half of each row, from piece 4 on if it is the second one.
+// TMA has written the codes as 16 swizzled rows of 128 bytes (kSwizzledRowBytes). A row holds two
+// heads of 64; the second one begins at piece 4.
 //
-// A slot may be given back when its loads are complete. loaded() is made of a word of each load,
-// whose other words come with it.
+// A slot may be given back when its loads are complete. loaded() combines a word of each load: the
+// load's other words arrive with it.
 
 #include "kernels/attention/fp8/widen.cuh"
 #include "kernels/attention/runs/two_pairs.cuh"
@@ -17,13 +17,13 @@
 
 namespace kv::attention {
 
-/// A quarter's K.
+/// A quarter's K: the codes of keys quad and quad + 8, and the scales of K and V.
 template <int kHeadDim>
 struct KeyCodes {
   static constexpr int kPieces = kRowPieces<kHeadDim>;
-  uint2 a[kPieces], b[kPieces];  // of keys quad and quad + 8
+  uint2 a[kPieces], b[kPieces];  // keys quad and quad + 8
   uint32_t scale_a, scale_b;
-  uint32_t scales_of_v;  // of keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9
+  uint32_t scales_of_v;  // keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9
 
   /// scales: [K, V][16].
   __device__ KeyCodes(const unsigned char* rows, int first_piece, const uint8_t* scales) {
@@ -46,7 +46,7 @@ struct KeyCodes {
     for (int i = 0; i < kPieces; ++i) x ^= a[i].x ^ b[i].x;
     return x;
   }
-  /// Scores of the quarter's keys: one piece further along the chain. q: of pair quad.
+  /// Adds one piece of the row to the scores of the quarter's keys. q: this piece of pair quad.
   __device__ void multiply(int i, const uint4& q, float (&s)[4]) const {
     const uint32_t of_a = widening_of(scale_a), of_b = widening_of(scale_b);
     mma_step(s, widen_pair<0>(a[i].x, of_a), widen_pair<0>(b[i].x, of_b),
@@ -80,8 +80,7 @@ struct ValueCodes {
   }
 };
 
-/// One step of P V: elements kIndex and kIndex + 1 of the words of keys 2 t, 2 t + 1, 2 t + 8 and
-/// 2 t + 9.
+/// One step of P V: elements kIndex and kIndex + 1 of the four keys' words.
 template <int kIndex>
 __device__ inline void weigh_word(float (&acc)[4], uint32_t k0, uint32_t k1, uint32_t k8,
                                   uint32_t k9, const uint32_t (&widenings)[2],
@@ -92,7 +91,7 @@ __device__ inline void weigh_word(float (&acc)[4], uint32_t k0, uint32_t k1, uin
            widen_two_keys<kIndex + 1>(k8, k9, widenings[1]), p[0], p[1]);
 }
 
-/// Adds P V of a quarter's keys, of which num_keys exist. `scales`: of V, as KeyCodes has them; p:
+/// Adds P V of a quarter, whose first num_keys keys exist. `scales`: KeyCodes::scales_of_v. p:
 /// operand B of the step.
 template <int kHeadDim>
 __device__ inline void weigh_quarter(const ValueCodes<kHeadDim>& v, uint32_t scales, int num_keys,
@@ -103,7 +102,7 @@ __device__ inline void weigh_quarter(const ValueCodes<kHeadDim>& v, uint32_t sca
   for (int h = 0; h < 2; ++h) {
     const int key = 2 * t + 8 * h;
     widenings[h] = widening_of_two(scales >> 16 * h);
-    // Keys that do not exist count as zero, whatever is in their place: 0 * NaN would be NaN.
+    // Other keys get factor 0, because 0 * NaN would be NaN whatever their scales are.
     if (key + 1 >= num_keys) widenings[h] = key >= num_keys ? 0 : widenings[h] & 0xFFFF;
   }
 #pragma unroll

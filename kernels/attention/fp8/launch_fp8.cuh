@@ -1,6 +1,6 @@
 #pragma once
 
-// Queues attention over FP8 pages: what a lesson's fast.cu calls.
+// Queues attention over FP8 pages; called by a lesson's fast.cu.
 
 #include <bit>
 #include <cstdint>
@@ -23,8 +23,8 @@ inline int shift_of(const Fp8Layer& layer) {
 
 #ifdef KV_SM90A
 
-/// Codes as copies see them: boxes of 16 rows and `bytes` of each, 128 at a time. Nothing is
-/// fetched beside them.
+/// Describes codes to TMA: boxes of 16 rows and `bytes` bytes of each, in parts of 128. The L2
+/// cache fetches nothing more.
 inline CUtensorMap codes_map(const Fp8Layer& layer, const void* codes, int row_bytes, int bytes) {
   constexpr cuuint32_t kPart = kSwizzledRowBytes;
   const auto rows =
@@ -35,7 +35,7 @@ inline CUtensorMap codes_map(const Fp8Layer& layer, const void* codes, int row_b
                        {kPart, kQuarterTokens, static_cast<cuuint32_t>(bytes) / kPart},
                        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE);
 }
-/// Scales: boxes of the same 16 tokens and heads, K and V.
+/// Describes scales: boxes of the same 16 tokens and heads, K and V.
 inline CUtensorMap scales_map(const Fp8Layer& layer, int num_kv_heads, int heads) {
   const auto size = static_cast<cuuint64_t>(layer.block_size);
   return tensor_map<3>(
@@ -66,7 +66,7 @@ void launch_runs_of_heads(const Queries& queries, const Plan& plan, const Fp8Lay
                        .shift = shift_of(layer)};
   const int parts = queries.num_kv_heads / kHeads;
   const int ctas = std::max(1, cuda_backend::num_sms() * Shape::kCtas / parts);
-  // As Plan does for the runs of bf16.
+  // As Plan does for runs in bf16.
   const int64_t length = (int64_t{queries.num_seqs} * plan.max_groups + ctas - 1) / ctas;
   const bool merges_apart = plan.max_groups > 8 * length;
   const RunWorkspace<kHeadDim> pieces{
@@ -81,8 +81,8 @@ void launch_runs_of_heads(const Queries& queries, const Plan& plan, const Fp8Lay
   if (merges_apart) launch_merge<kHeadDim>(queries, plan, workspace, stream);
 }
 
-/// Queues runs, and returns true, if run_fp8_queries.cuh serves the pass and is faster than
-/// spread_queries.cuh.
+/// Queues the kernel of runs if it serves the pass and is faster than spread_queries.cuh. Returns
+/// whether it did.
 template <int kHeadDim>
 bool launch_fp8_runs(const Queries& queries, const Plan& plan, const Fp8Layer& layer,
                      void* workspace, const Stream& stream) {
@@ -115,13 +115,13 @@ inline void launch_fp8_attention(const Queries& queries, const Fp8Layer& layer, 
                          .shift = shift_of(layer)};
   const bool many = plan.path == Plan::Path::kMany || plan.path == Plan::Path::kWarpgroups ||
                     plan.num_blocks > kWorkspaceCounters;
-  // Much K and V without a kernel of runs: where there are enough sequences and heads, a CTA for
-  // each is faster than one for each group.
+  // Much K and V, but no kernel of runs for it. With enough sequences and heads to fill the GPU, a
+  // CTA for each of them is faster than a CTA for each group.
   const bool fill_gpu = plan.path != Plan::Path::kSpread &&
                         queries.num_seqs * queries.num_kv_heads >= cuda_backend::num_sms();
   with_head_dim(queries.head_dim, [&](auto head_dim) {
     constexpr int kHeadDim = head_dim.value;
-    if (layer.block_size < kQuarterTokens) {  // the others want 16 tokens in a block
+    if (layer.block_size < kQuarterTokens) {  // the other kernels need blocks of 16 tokens
       return launch_many<kHeadDim>(queries, blocks, stream);
     }
     const auto launch_for_each_seq = [&] {

@@ -1,11 +1,11 @@
 #pragma once
 
-// Attention for few queries of a sequence over much K and V in FP8 pages, on Hopper: the runs of
-// run_queries.cuh, whose warps widen the codes as they come out of shared memory. The bits are
-// those of that kernel over the numbers that the codes stand for.
+// Attention for few queries of a sequence over much K and V in FP8 pages, on Hopper. It shares the
+// work out as run_queries.cuh does; its warps widen the codes as they read them from shared memory.
+// The bits are those of run_queries.cuh over the numbers that the codes stand for.
 //
-// TMA copies 16 tokens of all heads with one instruction, and swizzles the rows, so that lanes that
-// read one column of many rows do not meet in a bank.
+// TMA copies 16 tokens of all heads with one instruction. It swizzles the rows, so that lanes that
+// read one column of many rows use different banks.
 //
 // Floor: codes and scales read once, 2 seq_len num_kv_heads (head_dim + 1) bytes per sequence.
 
@@ -20,10 +20,10 @@ struct Fp8RunShape {
   static constexpr int kCopyWarps = kHeads >= 4 ? 4 : 2;
   static constexpr int kThreads = 32 * (kHeads + kCopyWarps);
   static constexpr int kCtas = kHeads == 8 ? 1 : kHeads == 4 ? 2 : 3;  // on an SM
-  /// Warps that copy give registers to those that compute, where neither share a warpgroup.
+  /// Copying warps give registers to computing warps, where no warpgroup has both kinds.
   static constexpr bool kGivesRegisters = kHeads >= 4;
   static constexpr int kOfComputing = 184, kOfCopying = 40;
-  /// Registers of a thread at first. They leave room for the CTAs of merge_groups_kernel.
+  /// Registers of a thread at launch. They leave room for the CTAs of merge_groups_kernel.
   static constexpr int kRegisters =
       kGivesRegisters ? (kHeads * kOfComputing + kCopyWarps * kOfCopying) / (kHeads + kCopyWarps)
                       : 160;
@@ -41,7 +41,7 @@ struct Fp8Pages {
 
 #if KV_WARPGROUPS
 
-/// A warp that copies: every kCopyWarps-th slot of the ring.
+/// A copying warp: it fills every kCopyWarps-th slot of the ring.
 template <int kHeadDim, int kHeads>
 class Fp8RunCopies {
  public:
@@ -57,7 +57,7 @@ class Fp8RunCopies {
     const int32_t* const table =
         pages_.block_tables + static_cast<int64_t>(piece.seq) * pages_.max_blocks_per_seq;
     const int len = piece.seq_len, end = min(piece.end * kGroupTokens, len);
-    // A lane has the block of a 16th of a group, which is looked up a group ahead.
+    // Each lane has the block of one sixteenth of a group, looked up one group ahead.
     const auto block_of = [&](int group_begin) {
       return table[min(group_begin + kQuarterTokens * (lane_ % 16), len - 1) >> pages_.shift];
     };
@@ -79,14 +79,14 @@ class Fp8RunCopies {
   }
 
  private:
-  /// K or V of the tokens from `tile` on, up to `len`. `blocks`: of the group.
+  /// Copies K or V of the tile's tokens, up to `len`. `blocks`: the lanes' blocks of the group.
   __device__ void copy_tile(bool is_k, int blocks, int tile, int len) {
 #pragma unroll 1
     for (int i = warp_; i < kQuarters; i += kCopyWarps) {
       const int token = tile + kQuarterTokens * i;
       const int block = __shfl_sync(kFullWarp, blocks, token / kQuarterTokens % 16);
       uint64_t* const full = &shared_.full[slot_];
-      wait_for_phase(&shared_.empty[slot_], phase_ ^ 1);  // at first they are
+      wait_for_phase(&shared_.empty[slot_], phase_ ^ 1);  // the first round does not wait
       if (lane_ == 0) {
         const bool here = token < len;
         expect_bytes(full, !here ? 0 : is_k ? Slots::kBytes + Slots::kScaleBytes : Slots::kBytes);
@@ -109,7 +109,7 @@ class Fp8RunCopies {
       }
     }
   }
-  /// A copy of what is read once: its lines are the first to leave the L2 cache.
+  /// A copy of data that is read once: its lines are the first to leave the L2 cache.
   __device__ void copy_box_once(void* shared, const CUtensorMap& map, int x, int y, int z,
                                 uint64_t* barrier) const {
     asm volatile(
@@ -121,7 +121,7 @@ class Fp8RunCopies {
 
   Shared& shared_;
   const Fp8Pages& pages_;
-  const int first_head_;  // of the CTA
+  const int first_head_;  // the CTA's first head
   const int warp_;
   const int lane_ = static_cast<int>(threadIdx.x) % 32;
   uint64_t policy_;
@@ -131,8 +131,8 @@ class Fp8RunCopies {
 
 #endif
 
-/// Grid: (CTAs that share the keys, num_kv_heads / kHeads), as many as fit on the GPU at once. Warp
-/// h of a CTA has its KV head h, the last ones copy.
+/// Grid: (CTAs that share the keys, num_kv_heads / kHeads), all of them on the GPU at once. Warp h
+/// < kHeads of a CTA computes its KV head h; the last warps copy.
 template <int kHeadDim, int kHeads>
 __global__ void __maxnreg__(Fp8RunShape<kHeads>::kRegisters)
     run_fp8_queries_kernel(Queries queries, const __grid_constant__ Fp8Pages pages,
@@ -142,7 +142,7 @@ __global__ void __maxnreg__(Fp8RunShape<kHeads>::kRegisters)
   using Slots = Fp8Slots<kHeadDim, kHeads>;
   using Shared = RunShared<kHeadDim, Slots>;
   using Shape = Fp8RunShape<kHeads>;
-  // Swizzled rows begin at a multiple of kSwizzleBytes.
+  // Swizzled rows must begin at a multiple of kSwizzleBytes.
   auto* const bytes = kv::dynamic_shared<unsigned char>();
   const uint32_t past = shared_address(bytes) % kSwizzleBytes;
   auto& shared = *reinterpret_cast<Shared*>(bytes + (kSwizzleBytes - past) % kSwizzleBytes);

@@ -12,9 +12,9 @@
 
 namespace kv::attention {
 
-/// 2^(120 + e) twice, from the byte e + 127 of a scale: what the codes of one key are widened by.
+/// 2^(120 + e) twice, from a scale's byte e + 127: the factor that widens the codes of one key.
 __device__ inline uint32_t widening_of(uint32_t scale) { return scale * 0x00800080u + 0x3C003C00u; }
-/// The same of two keys, from the lower two bytes of a word: the first one's in the lower half.
+/// The factors of two keys, from the lower two bytes of a word: the first key's in the lower half.
 __device__ inline uint32_t widening_of_two(uint32_t scales) {
   return permute_bytes<0x4140>(scales, 0) * 0x80u + 0x3C003C00u;
 }

@@ -4,8 +4,9 @@
 // tiles of keys they see, K and V streaming through shared memory, two tiles deep.
 //
 // Floor for n tokens of one sequence: 2 n^2 num_heads head_dim operations (the causal half of two
-// products); bytes hardly matter. What a pair knows has three levels. Its tile and its group are in
-// registers; the result, touched once in four tiles, is in shared memory, each lane's own part.
+// products); bytes hardly matter. A pair's state has three levels. The states of its tile and its
+// group are in registers. Its result, used once in four tiles, is in shared memory, each lane's
+// part in a column of its own.
 
 #include "kernels/attention/rows.cuh"
 #include "kernels/attention/warp_tile.cuh"
@@ -18,8 +19,8 @@ inline constexpr int kManyThreads = 32 * kManyWarps;
 inline constexpr int kManyPairs = kManyWarps * kMmaPairs;  // pairs of one CTA
 
 /// A tile of K and one of V in shared memory: rows of 16-byte pieces. Pieces change places within
-/// their row (exclusive or), so that both ways of reading spread over all banks: K in four pieces
-/// of two rows at a time, V by ldmatrix in one piece of eight rows.
+/// their row (exclusive or), so that both kinds of reads use all banks. A read of K takes four
+/// pieces of two rows at a time, a read of V by ldmatrix one piece of eight rows.
 template <int kHeadDim>
 struct ManyTile {
   static constexpr int kPieces = kHeadDim / 8;
@@ -31,8 +32,8 @@ struct ManyTile {
 
   __device__ const uint4* k_piece(int row, int piece) const { return &k[index(row, piece)]; }
   __device__ const uint4* v_piece(int row, int piece) const { return &v[index(row, piece)]; }
-  /// Where a piece lies; the same for row + 8, 8 strides further on. Rows that are 4 (mod 8) pieces
-  /// long alternate between the banks' halves by themselves.
+  /// The place of a piece; that of row + 8 is 8 strides further on. Rows of 4 (mod 8) pieces need
+  /// no exchange: they alternate between the banks' halves.
   __device__ static int index(int row, int piece) {
     const int halves = kStrideK % 8 == 0 ? (row & 1) << 2 : 0;
     return row * kStrideK + (piece ^ (halves | (row >> 1 & 3)));
@@ -55,7 +56,7 @@ struct SharedResult {
   float l[2];
   float2 (&acc)[kHeadDim / 8][2][kManyThreads];
 
-  /// Appends a group that is not the last one, or starts with it.
+  /// Appends a group that is not the pair's last one. If `first`, the group is the result so far.
   __device__ void append(const LaneState<kHeadDim>& group, int h, bool first) {
     LaneState<kHeadDim> sum = group;
     append_to(sum, h, first);
@@ -66,7 +67,7 @@ struct SharedResult {
       acc[n][h][threadIdx.x] = {sum.acc[2 * n], sum.acc[2 * n + 1]};
     }
   }
-  /// Turns `group` into the sum of what is here and the group.
+  /// Turns `group` into the merge of the result so far and the group.
   __device__ void append_to(LaneState<kHeadDim>& group, int h, bool first) const {
     const Merge merge = Merge::of(first ? group.m : m[h], group.m);
     group.l = first ? group.l : merge(l[h], group.l);
@@ -81,14 +82,14 @@ struct SharedResult {
   }
 };
 
-/// A tile on its way whose rows need nothing more when they have come. Those in FP8 do
-/// (fp8/fp8_many_tiles.cuh).
+/// A tile in flight whose rows are complete when they arrive. Rows in FP8 must be widened after
+/// that (fp8/fp8_many_tiles.cuh).
 struct ComingRows {};
 template <int kHeadDim>
 __device__ inline void finish_tile(ManyTile<kHeadDim>&, const ComingRows&) {}
 
-/// Starts the copies of one tile. Rows of tokens from `end` on become zeros and are not read; in
-/// place of those before `begin`, its row is.
+/// Starts the copies of one tile. Rows of tokens from `end` on are not read and become zeros. Rows
+/// of tokens before `begin` are copies of the row of `begin`.
 template <int kHeadDim, class RowOf>
 __device__ inline ComingRows start_tile(ManyTile<kHeadDim>& tile, const RowsBy<RowOf>& rows,
                                         int tile_begin, int begin, int end) {
@@ -135,8 +136,8 @@ __device__ inline void weigh_all_columns(const ManyTile<kHeadDim>& tile,
   }
 }
 
-/// One tile from scratch. Pair quad + 8 h sees its keys before[h] .. visible[h] - 1; `hides`: some
-/// pair does not see the first one.
+/// One tile from scratch. Pair quad + 8 h sees the tile's keys before[h] .. visible[h] - 1.
+/// `hides`: a pair of the CTA does not see the tile's first key.
 template <int kHeadDim>
 __device__ inline void attend_to_tile_by_warp(const ManyTile<kHeadDim>& tile,
                                               const QueryRows<kHeadDim>& q, const int (&before)[2],
@@ -182,7 +183,7 @@ __global__ void __launch_bounds__(kManyThreads, 2)
   for (int i = first_tile; i < num_tiles; ++i) {
     wait_for_copies<0>();
     finish_tile(shared.tiles[i % 2], coming);
-    __syncthreads();  // tile i has come, and everyone is done with tile i - 1
+    __syncthreads();  // tile i has arrived, and all warps have read tile i - 1
     if (i + 1 < num_tiles) {
       coming =
           start_tile(shared.tiles[(i + 1) % 2], rows, (i + 1) * kTileTokens, keys_begin, keys_end);

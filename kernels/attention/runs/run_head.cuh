@@ -1,7 +1,7 @@
 #pragma once
 
-// A warp of run_queries.cuh that computes: all pairs of one KV head, over a run of groups.
-// Lanes have their pairs as two_pairs.cuh says. `Slots`: run_shared.cuh.
+// A computing warp of run_queries.cuh: all pairs of one KV head, over a run of groups. Its lanes
+// hold pairs as in two_pairs.cuh. `Slots` are those of run_shared.cuh or fp8/fp8_slots.cuh.
 
 #include "kernels/attention/fp8/fp8_tile.cuh"
 #include "kernels/attention/plan.h"
@@ -16,7 +16,7 @@ namespace kv::attention {
 
 #if KV_WARPGROUPS
 
-/// One more arrival at a barrier in shared memory, when x is known.
+/// Arrives at a barrier in shared memory once x is known.
 __device__ inline void arrive_after(uint64_t* barrier, uint32_t x) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.eq.u32 p, %1, 0xFFFFFFFF;\n"
@@ -27,7 +27,7 @@ __device__ inline void arrive_after(uint64_t* barrier, uint32_t x) {
 }
 
 /// atomicInc() that releases and acquires for the whole GPU: a thread that counts later sees all
-/// stores that this one has made or knows of.
+/// stores that this thread has made or seen.
 __device__ inline unsigned count_in_order(unsigned* counter, unsigned limit) {
   unsigned before;
   asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
@@ -44,13 +44,13 @@ __device__ inline void store_to_stay(float* to, const float4& x, uint64_t policy
                : "memory");
 }
 
-/// A warp that computes: all pairs of one KV head.
+/// A computing warp: all pairs of one KV head.
 template <int kHeadDim, class Slots>
 class RunOfHead {
  public:
   using Shared = RunShared<kHeadDim, Slots>;
   using State = TwoPairs<kHeadDim>;
-  /// The KV head `head`, which is the CTA's head `in_slots`.
+  /// `head` is the KV head's number in the model, `in_slots` its number in the CTA's slots.
   __device__ RunOfHead(Shared& shared, const Queries& queries,
                        const RunWorkspace<kHeadDim>& workspace, int head, int in_slots)
       : shared_(shared),
@@ -67,17 +67,17 @@ class RunOfHead {
     wait_for_phase(&shared_.full[ring_.slot], ring_.phase);
     return shared_.slots.of_head(ring_.slot, in_slots_);
   }
-  /// Gives the slot back, not before x is known, which is made of what was read. An arrival does
-  /// not wait for loads from shared memory that were issued before it: the compiler issues some of
-  /// them, in either format, shortly before the arrival, and the next copy could overtake them.
-  /// racecheck reports the other lanes here, because it does not see that lane 0 arrives for them;
-  /// it reports nothing if every lane arrives.
+  /// Gives the slot back once x is known, which is computed from the data that was read. An arrival
+  /// does not wait for earlier loads from shared memory: the compiler issues some of them shortly
+  /// before it, and the next copy could overtake them. racecheck reports the other lanes here,
+  /// because it does not see that lane 0 arrives for them. If every lane arrives it reports
+  /// nothing.
   __device__ void release_slot(uint32_t x) {
     __syncwarp();
     if (lane_ == 0) arrive_after(&shared_.empty[ring_.slot], x);
     ring_.next();
   }
-  /// The place of a sequence's head in the workspace.
+  /// Index of this head of a sequence in the workspace.
   __device__ int64_t place(int seq) const {
     return static_cast<int64_t>(seq) * (Slots::kAreFp8 ? queries_.num_kv_heads : kRunHeads) + head_;
   }
@@ -98,9 +98,9 @@ class RunOfHead {
   const int quad_ = lane_ / 4, t_ = lane_ % 4;
   Ring<Shared::kSlots> ring_;
   float result_m_[2], result_l_[2];
-  int num_keys_[2];                // that pairs 2 t and 2 t + 1 see
-  uint4 q_[kRowPieces<kHeadDim>];  // of pair quad
-  typename Slots::Scales scales_;  // of V
+  int num_keys_[2];                // keys that pairs 2 t and 2 t + 1 see
+  uint4 q_[kRowPieces<kHeadDim>];  // the query of pair quad
+  typename Slots::Scales scales_;  // V's scales
 };
 
 template <int kHeadDim, class Slots>
@@ -138,7 +138,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::score(float (&s)[kQuarters][4
   }
 }
 
-/// acc = P V over the tile's keys, from zero. num_keys: how many there are.
+/// acc = P V over the tile's keys, from zero. num_keys: keys of the tile that exist.
 template <int kHeadDim, class Slots>
 __device__ inline void RunOfHead<kHeadDim, Slots>::weigh(const uint32_t (&p)[kQuarters][2],
                                                          int num_keys, State& tile) {
@@ -164,7 +164,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::weigh(const uint32_t (&p)[kQu
         // Keys that were not copied read as zero, because 0 * NaN is NaN.
         const bool there = kQuarterTokens * i + key < num_keys;
         const auto* row = reinterpret_cast<const uint4*>(at + key * Slots::kRowBytes);
-        if constexpr (kElements == 16) {  // odd lanes the other way round: fewer meet in a bank
+        if constexpr (kElements == 16) {  // odd lanes the other way round: fewer share a bank
           const bool odd = t_ % 2 == 1;
           const uint4 a = there ? row[odd ? 1 : 0] : uint4{},
                       b = there ? row[odd ? 0 : 1] : uint4{};
@@ -181,7 +181,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::weigh(const uint32_t (&p)[kQu
         weigh_step(tile.acc[4 * j + 2], v[0][j].z, v[1][j].z, v[2][j].z, v[3][j].z, p[i]);
         weigh_step(tile.acc[4 * j + 3], v[0][j].w, v[1][j].w, v[2][j].w, v[3][j].w, p[i]);
       }
-      uint32_t used = 0;  // the sums of steps in which every load was used
+      uint32_t used = 0;  // combines sums in which every load was used
 #pragma unroll
       for (int j = 0; j < kElements / 8; ++j) used ^= __float_as_uint(tile.acc[4 * j][0]);
       release_slot(used);
@@ -228,7 +228,7 @@ __device__ inline TwoPairs<kHeadDim> RunOfHead<kHeadDim, Slots>::result() const 
   return all;
 }
 
-/// Writes the lane's partial results of some groups; the first group begins at first_key.
+/// Stores the lane's partial results of one group or several; the first group begins at first_key.
 template <int kHeadDim, class Slots>
 __device__ inline void RunOfHead<kHeadDim, Slots>::leave(const State& state,
                                                          PartialGroup<kHeadDim>& partial,
@@ -269,18 +269,18 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::store(const State& state,
   }
 }
 
-/// Counts this piece. The warp that comes last merges all partial results: that of the first piece,
-/// which is stored in the place of its last group, and those of the groups after it.
+/// Counts this piece. The warp that comes last merges all partial results of the sequence: that of
+/// the first piece, stored in the place of the piece's last group, and those of all later groups.
 template <int kHeadDim, class Slots>
 __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
     const Piece& piece, const Pairs& pairs, const PartialGroup<kHeadDim>* partials) const {
   const auto last = static_cast<unsigned>(piece.num_pieces - 1);
   unsigned before = 0;
-  __syncwarp();  // lane 0 knows of all lanes' stores
+  __syncwarp();  // lane 0 sees all lanes' stores
   // Wraps to zero with the last piece, so the counter is ready for the next launch.
   if (lane_ == 0) before = count_in_order(&workspace_.counters[place(piece.seq)], last);
   before = __shfl_sync(kFullWarp, before, 0);
-  __syncwarp();  // all lanes know what lane 0 knows
+  __syncwarp();  // all lanes see what lane 0 sees
   if (before != last) return;
   const int element = 4 * lane_, skipped = piece.first_groups - 1;
   if (element >= kHeadDim) return;
@@ -289,7 +289,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
     return four_elements(__ldcg(&from.m[pair]), __ldcg(&from.l[pair]),
                          __ldcg(reinterpret_cast<const float4*>(&from.acc[pair][element])));
   };
-  // Two pairs at a time, which halves the waits for memory.
+  // Two pairs at a time, which halves the time spent waiting for memory.
   for (int pair = 0; pair < pairs.count(); pair += 2) {
     const int other = min(pair + 1, pairs.count() - 1);
     const int groups = (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens;
@@ -299,7 +299,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
     int group = skipped + 1;
 #pragma unroll 4
     for (; group < groups; ++group) {
-      ++from;  // an index would be multiplied for each load
+      ++from;  // an index would cost a multiplication for each load
       a.append(read(*from, pair));
       b.append(read(*from, other));
     }
@@ -314,7 +314,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::attend(const Piece& piece) {
   const Pairs pairs = pairs_of(queries_, piece.seq, head_);
 #pragma unroll
   for (int c = 0; c < 2; ++c) num_keys_[c] = pairs.num_keys(2 * t_ + c);
-  // A pair that does not exist works on the last one's row; it is not stored.
+  // A pair that does not exist takes the last one's query and is not stored.
   const bf16* q = q_row(queries_, pairs, min(quad_, pairs.count() - 1));
 #pragma unroll
   for (int i = 0; i < kRowPieces<kHeadDim>; ++i) q_[i] = row_piece<kHeadDim>(q, i, t_);
@@ -335,7 +335,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::attend(const Piece& piece) {
       softmax_two_pairs<kHeadDim>(s, visible, tile, p);
       weigh(p, pairs.seq_len - tile_begin, tile);
 #pragma unroll
-      for (int c = 0; c < 2; ++c) {  // what a pair does not see is not merged: no trace
+      for (int c = 0; c < 2; ++c) {  // a pair merges only what it sees
         if (visible[c] > 0) group.append(tile, c, tile_begin == group_begin);
       }
     }

@@ -1,13 +1,13 @@
 #pragma once
 
-// Attention for few queries of a sequence over much K and V on Hopper: what stream_queries.cuh
-// computes, with bulk copies.
+// Attention for few queries of a sequence over much K and V on Hopper: the work of
+// stream_queries.cuh, with bulk copies.
 //
 // All groups of keys of a pass, sequence by sequence, are cut into runs of equal length, one for
 // each SM. A CTA has a warp for each KV head, and one warp that copies 16 tokens at a time. The
-// heads of a token lie side by side; where the tokens do, too, one instruction copies all of them.
-// So a CTA keeps a ring of up to 192 KB in flight, and the computing warps never look up a row.
-// Most groups are merged into the result of their sequence by the warp that computed them.
+// heads of a token are contiguous; where the tokens are contiguous, too, one instruction copies all
+// of them. So a CTA keeps a ring of up to 192 KB in flight, and the computing warps never look up a
+// row. Most groups are merged into the result of their sequence by the warp that computed them.
 
 #include "kernels/attention/rows.cuh"
 #include "kernels/attention/runs/run_head.cuh"
@@ -17,7 +17,7 @@ namespace kv::attention {
 
 #if KV_WARPGROUPS
 
-/// A copy of K or V, which are read once: its lines are the first to leave the L2 cache.
+/// A copy of K or V, which is read once: its lines are the first to leave the L2 cache.
 __device__ inline void copy_range_once(void* shared, const void* global, uint32_t bytes,
                                        uint64_t* barrier, uint64_t policy) {
   asm volatile(
@@ -27,7 +27,7 @@ __device__ inline void copy_range_once(void* shared, const void* global, uint32_
       : "memory");
 }
 
-/// The warp that copies.
+/// The copying warp.
 template <int kHeadDim, class Address>
 class RunCopies {
  public:
@@ -63,11 +63,11 @@ class RunCopies {
 #pragma unroll
     for (int i = 0; i < 2; ++i) row_of[i] = rows.row_of(min(tile + 32 * i + lane_, len - 1));
   }
-  /// The first `count` rows of a tile of K or V, all heads.
+  /// Copies the first `count` rows of a tile of K or V, all heads.
   __device__ void copy_tile(const bf16* from, int64_t stride, const int (&row_of)[2], int count) {
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
-      wait_for_phase(&shared_.empty[ring_.slot], ring_.phase ^ 1);  // at first they are
+      wait_for_phase(&shared_.empty[ring_.slot], ring_.phase ^ 1);  // the first round does not wait
       const int here = min(max(count - kQuarterTokens * i, 0), kQuarterTokens);
       if (lane_ == 0) {
         expect_bytes(&shared_.full[ring_.slot], static_cast<uint32_t>(here * Slots::kRowBytes));

@@ -1,7 +1,7 @@
 #pragma once
 
-// The memory of run_queries.cuh: the slots through which K and V come, in bf16 (Bf16Slots) or in
-// FP8 (fp8/fp8_slots.cuh), and the workspace where partial results meet.
+// The memory of run_queries.cuh: the slots that K and V pass through, in bf16 (Bf16Slots) or in FP8
+// (fp8/fp8_slots.cuh), and the workspace for partial results.
 
 #include "kernels/attention/plan.h"
 #include "kernels/attention/state.cuh"
@@ -11,7 +11,7 @@ namespace kv::attention {
 
 inline constexpr int kRunThreads = 32 * (kRunHeads + 1);
 
-/// Slots for a quarter of a tile, of K or V, as it lies in the cache.
+/// Slots for a quarter of a tile of K or V, in the layout of the cache.
 template <int kHeadDim>
 struct Bf16Slots {
   static constexpr bool kAreFp8 = false;
@@ -35,10 +35,10 @@ struct RunShared {
   uint64_t full[kSlots], empty[kSlots];
 };
 
-/// Where a sequence's partial results meet, for each KV head.
+/// The partial results of each sequence and KV head, and counts of finished pieces.
 template <int kHeadDim>
 struct RunWorkspace {
-  unsigned int* counters;  // [num_seqs, num_kv_heads] runs that have come, zero before and after
+  unsigned int* counters;  // [num_seqs, num_kv_heads] finished pieces, zero before and after
   PartialGroup<kHeadDim>* partials;  // [num_seqs, num_kv_heads, max_groups]
   int max_groups;
   bool merges_apart;  // all groups are left in `partials`, for merge_groups_kernel
@@ -57,7 +57,7 @@ struct Ring {
   }
 };
 
-/// Called by all threads of the CTA before any uses a slot.
+/// All threads of the CTA call it before any of them uses a slot.
 template <class Shared>
 __device__ inline void init_barriers(Shared& shared) {
   if (threadIdx.x == 0) {

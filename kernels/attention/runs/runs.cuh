@@ -1,9 +1,9 @@
 #pragma once
 
 // Runs: how run_queries.cuh shares the keys of a pass among the SMs. All tiles, sequence by
-// sequence, are cut into runs of equal length, and a group is in the run in which it begins. The
-// last group of a sequence counts as a whole one, unless short last groups are so frequent that
-// this would make the runs longer.
+// sequence, are cut into runs of equal length. A group belongs to the run in which it begins. The
+// last group of a sequence counts as four tiles, unless so many last groups are short that this
+// would make the runs longer.
 
 #include "kernels/attention/fragments.cuh"
 
@@ -15,8 +15,8 @@ __device__ inline int tiles_of_seq(const Queries& queries, int seq) {
 }
 __device__ inline int groups_of(int tiles) { return (tiles + kGroupTiles - 1) / kGroupTiles; }
 
-/// A run: tiles begin .. end - 1 of the pass. `seq` is the sequence of the first one, and
-/// `seq_begin` the number of its own first tile.
+/// A run: tiles begin .. end - 1 of the pass. `seq` is the sequence of tile `begin`, and
+/// `seq_begin` the number of that sequence's first tile.
 struct Run {
   int length;         // of every run but the last: a group or more
   bool whole_groups;  // a sequence's last tiles count as a whole group

@@ -1,8 +1,8 @@
 #pragma once
 
-// Pairs as the tensor cores' columns, K and V as their tall operand: eight pairs take half the
-// steps that sixteen rows of pairs would. The sums are those of fragments.cuh, so the bits are,
-// too. Lane 4 quad + t has pairs 2 t and 2 t + 1 (c = 0, 1):
+// Pairs as the tensor cores' columns, K and V as their tall operand. Eight pairs take half the
+// steps that sixteen rows of pairs would. The sums are those of fragments.cuh, and so are the bits.
+// Lane 4 quad + t has pairs 2 t and 2 t + 1 (c = 0, 1):
 //
 //   scores     keys quad and quad + 8 of a quarter: s[c], s[2 + c]
 //   output     elements first + 2 i and first + 2 i + 1, first = head_dim / 8 quad: acc[i][c],
@@ -22,7 +22,7 @@ struct TwoPairs {
   float m[2], l[2];
   float acc[kSteps][4];
 
-  /// Appends later keys to pair c, or starts with them.
+  /// Appends later keys to pair c; if there are none yet, they are its state.
   __device__ void append(const TwoPairs& later, int c, bool first) {
     const Merge merge = Merge::of(first ? later.m[c] : m[c], later.m[c]);
     m[c] = merge.m;

@@ -25,12 +25,12 @@
 namespace kv::attention {
 
 static_assert(kPairsPerBlock == kMmaPairs);
-/// Four tiles at once, four warps each.
+/// Four tiles at once, each by four warps.
 inline constexpr int kSpreadThreads = 32 * kQuarters * kGroupTiles;
 
-/// Where the groups of one block of pairs meet.
+/// Counters and partial results of the groups of each block of pairs.
 struct SpreadWorkspace {
-  /// [kMaxCounters] groups that have come, zero before and after every launch.
+  /// [kMaxCounters] groups that have finished, zero before and after every launch.
   unsigned int* counters;
   /// [blocks of pairs, num_kv_heads, max_groups] of PartialGroup<head_dim>.
   void* partials;
@@ -38,7 +38,7 @@ struct SpreadWorkspace {
   bool in_clusters;  // the groups meet in a cluster's shared memory, not here
 };
 
-/// A pair in a lane of the warp that merges it: elements 4 lane .. 4 lane + 3.
+/// A lane's part of the pair that its warp merges: elements 4 lane .. 4 lane + 3.
 using FourElements = PairState<4>;
 
 __device__ inline FourElements four_elements(float m, float l, const float4& acc) {
@@ -53,8 +53,8 @@ __device__ inline void store_four(const FourElements& state, bf16* out) {
   *reinterpret_cast<uint2*>(out) = packed;
 }
 
-/// The group's result for one pair from its tiles, in order. The pair sees the group's keys before
-/// .. end - 1, at least one.
+/// Merges the tiles of a group in order, for one pair. The pair sees the group's keys before .. end
+/// - 1, at least one.
 template <int kHeadDim>
 __device__ inline FourElements merge_tiles(const SharedTile<kHeadDim> (&tiles)[kGroupTiles],
                                            int before, int end, int pair, int element) {
@@ -71,11 +71,11 @@ __device__ inline FourElements merge_tiles(const SharedTile<kHeadDim> (&tiles)[k
   return state;
 }
 
-/// The result of a pair from its groups' partial results, in order.
+/// Merges the partial results of a pair's groups in order.
 template <int kHeadDim>
 __device__ inline FourElements merge_partials(const PartialGroup<kHeadDim>* groups, int num_groups,
                                               int pair, int element) {
-  const auto read = [&](int group) {  // past the L1 cache: others wrote it
+  const auto read = [&](int group) {  // past the L1 cache, because other SMs wrote them
     const PartialGroup<kHeadDim>& g = groups[group];
     return four_elements(__ldcg(&g.m[pair]), __ldcg(&g.l[pair]),
                          __ldcg(reinterpret_cast<const float4*>(&g.acc[pair][element])));
@@ -98,16 +98,16 @@ __device__ inline void leave_four(const FourElements& state, Left& left, int pai
   }
 }
 
-/// The share of a tile in these rows, all zeros: in bf16, or in FP8 (fp8/fp8_share.cuh).
+/// A share of a tile, all zeros: of bf16 here, of FP8 in fp8/fp8_share.cuh.
 template <int kHeadDim, class RowOf>
 __device__ inline TileShare<kHeadDim> share_of(const RowsBy<RowOf>&) {
   return {};
 }
 
-/// Loads a warp's share of a tile, then calls load_queries(). Tokens of earlier passes were written
-/// before this pass began; the pass's own rows come after the wait. One copy of the load's code
-/// serves both. Codes are widened when they are complete, the last ones while the queries are on
-/// their way.
+/// Loads a warp's share of a tile and calls load_queries(). Tokens of earlier passes are loaded
+/// before the wait for the predecessors, this pass's own rows after it; one copy of the code serves
+/// both. Codes are widened when they are complete, the last ones while the queries are being
+/// loaded.
 template <class Share, class Rows, class LoadQueries>
 __device__ inline void load_around_wait(Share& share, const Rows& rows, int tile_begin,
                                         int keys_begin, int earlier_end, int keys_end,
@@ -131,8 +131,8 @@ __device__ inline void load_around_wait(Share& share, const Rows& rows, int tile
   if constexpr (!Share::kHasCodes) load_queries();
 }
 
-/// True in all threads of the CTA that comes last of its block's num_groups. That CTA can read the
-/// partial results of the others.
+/// Counts a group. Returns true, in all threads, in the CTA that comes last of its block's
+/// num_groups; it can read the partial results of the others.
 __device__ inline bool comes_last(unsigned int* counter, int num_groups) {
   __shared__ bool last_group;
   __threadfence();  // the partial result is visible before the counter is raised
@@ -152,12 +152,12 @@ struct OwnPair {
   int in_block;
   int element;    // and the three after it
   int first_key;  // that it sees
-  int num_keys;   // where they end; 0 if there is no such pair, or the lane has no element
+  int num_keys;   // one past the last key; 0 if the pair or the lane's element does not exist
   bf16* out;
 };
 
-/// Called by all threads of a cluster. CTA i has left group i in `left`, and CTA i % num_groups
-/// merges pair i, which sees `seen` groups from group `first` on.
+/// Merges the groups of a cluster; all its threads call it. CTA i has left group i in `left`. CTA i
+/// % num_groups merges pair i, which sees `seen` groups from group `first` on.
 template <int kHeadDim>
 __device__ inline void merge_cluster(const SharedTile<kHeadDim>& left, int num_groups,
                                      const OwnPair& own, int first, int seen) {
@@ -186,8 +186,9 @@ __device__ inline void merge_cluster(const SharedTile<kHeadDim>& left, int num_g
 #endif
 }
 
-/// By all warps of a CTA: their pairs' results of its group, which lies in `tiles`, and with those
-/// of the block's other groups the pairs' own. `block`: of pairs, in the whole pass.
+/// Ends the work of a CTA; all its warps call it. Merges the group's `tiles` for each pair, and the
+/// block's groups where this CTA is the one that does. `block` counts blocks of pairs in the whole
+/// pass.
 template <int kHeadDim>
 __device__ inline void merge_block(SharedTile<kHeadDim> (&tiles)[kGroupTiles], const OwnPair& own,
                                    int group, int first_group, int num_groups,
@@ -204,7 +205,7 @@ __device__ inline void merge_block(SharedTile<kHeadDim> (&tiles)[kGroupTiles], c
     if (sees_group) store_four(state, own.out);
     return;
   }
-  const int first = own.first_key / kGroupTokens - first_group;  // of the groups that it sees
+  const int first = own.first_key / kGroupTokens - first_group;  // the first that it sees
   const int seen = (own.num_keys + kGroupTokens - 1) / kGroupTokens - first_group - first;
   if (workspace.in_clusters) {
     __syncwarp();  // all lanes have read m and l of tile 0
@@ -217,9 +218,9 @@ __device__ inline void merge_block(SharedTile<kHeadDim> (&tiles)[kGroupTiles], c
   store_four(merge_partials<kHeadDim>(partials + first, seen, pair, element), own.out);
 }
 
-/// Grid: (max_groups, num_kv_heads, num_seqs * blocks of 16 pairs). Warp 4 i + j of the CTA has
-/// quarter j of tile i; at the end warp w has pair w of the block, and lane l of it elements
-/// 4 l .. 4 l + 3.
+/// Grid: (max_groups, num_kv_heads, num_seqs * blocks of 16 pairs). Warp 4 i + j of the CTA takes
+/// quarter j of tile i. At the end warp w merges pair w of the block, and its lane l elements 4 l
+/// .. 4 l + 3.
 template <int kHeadDim, bool kWindow, class Address>
 __global__ void __launch_bounds__(kSpreadThreads, 1)
     spread_queries_kernel(Queries queries, Address address, SpreadWorkspace workspace,
@@ -242,13 +243,13 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
     return;
   }
 
-  // What needs no predecessor is done before it ends: for the rows of the scores ...
+  // Work that needs no predecessor: the query rows for the scores ...
   const int pair[2] = {first_pair + lane / 4, first_pair + lane / 4 + 8};
   const int num_keys[2] = {pairs.num_keys(pair[0]), pairs.num_keys(pair[1])};
-  // A pair that does not exist works on the last one's row; it sees no key and is not stored.
+  // A pair that does not exist takes the last one's query; it sees no key and is not stored.
   const bf16* const q_rows[2] = {q_row(queries, pairs, min(pair[0], last_pair)),
                                  q_row(queries, pairs, min(pair[1], last_pair))};
-  // ... and for the pair that this warp merges at the end.
+  // ... and the pair that this warp merges at the end.
   const int own_pair = first_pair + warp, element = 4 * lane;
   const OwnPair own = {.in_block = warp,
                        .element = element,

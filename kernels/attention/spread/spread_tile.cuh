@@ -2,7 +2,7 @@
 
 // One tile of 64 keys by the four warps of a decode step. Each warp scores a quarter of the keys;
 // then each multiplies P with a quarter of V's elements. K and V go from global memory straight
-// into the registers where the tensor cores want them, all loads at once.
+// into the registers from which the tensor cores read them, all loads at once.
 
 #include "kernels/attention/fragments.cuh"
 
@@ -28,7 +28,7 @@ struct Elements {
   }
 };
 
-/// Which quarter of a tile this warp has.
+/// Number of this warp's quarter of the tile.
 __device__ inline int quarter_of_warp() { return static_cast<int>(threadIdx.x) / 32 % kQuarters; }
 
 /// A warp's share of a tile: K of its quarter's 16 keys, all elements; V of all 64 keys, a quarter
@@ -43,14 +43,14 @@ struct TileShare {
   uint4 k[2][kPieces];                            // [n]: key 8 n + quad of the quarter
   alignas(8) Elements<kColumns> v[kQuarters][4];  // k-slots 2t, 2t + 1, 2t + 8, 2t + 9 of the step
 
-  /// As operand B wants it: a piece of K's key 8 n + quad of the quarter, and element j of keys
-  /// 2 t + 8 h and the next one of quarter i.
+  /// Operands B: a piece of K's key 8 n + quad of the quarter, and element j of keys 2 t + 8 h and
+  /// the next one of quarter i.
   __device__ const uint4& k_piece(int n, int i) const { return k[n][i]; }
   __device__ uint32_t v_pair(int i, int h, int j) const {
     return pack_halves(v[i][2 * h].x[j], v[i][2 * h + 1].x[j]);
   }
 
-  /// Loads what lies in tokens begin .. end - 1.
+  /// Loads the K and V of tokens begin .. end - 1.
   template <class Rows>
   __device__ void load(const Rows& rows, int tile_begin, int begin, int end) {
     if (begin >= end || end <= tile_begin || begin >= tile_begin + kTileTokens) return;
@@ -81,7 +81,7 @@ struct TileShare {
   }
 };
 
-/// Exchanged by the four warps of a tile; at the end it holds m, l and acc.
+/// Shared by the four warps of a tile; at the end it holds m, l and acc.
 template <int kHeadDim>
 struct SharedTile {
   static constexpr int kStride = kHeadDim + 4;  // spreads the rows of a store over the banks
@@ -94,7 +94,7 @@ struct SharedTile {
   float quarter_max[kQuarters][kMmaPairs];
 };
 
-/// First step: this warp's quarter of the scores, and their largest. Pair quad + 8 h sees the
+/// First step: this warp's quarter of the scores, and the largest of them. Pair quad + 8 h sees the
 /// tile's keys before[h] .. visible[h] - 1.
 template <int kHeadDim, class Share>
 __device__ inline void score_quarter(const Share& share, const QueryRows<kHeadDim>& q,
@@ -185,8 +185,8 @@ __device__ inline void weigh_quarter(const Share& share, const int (&visible)[2]
   }
 }
 
-/// A tile from scratch, by four warps. q: the rows of pairs quad and quad + 8. All threads of the
-/// CTA must call it, because it has barriers; threads whose tile is not `active` do nothing else.
+/// A tile from scratch, by four warps. q: the queries of pairs quad and quad + 8. It has barriers,
+/// so all threads of the CTA must call it; threads whose tile is not `active` do nothing else.
 template <int kHeadDim, class Share>
 __device__ inline void attend_to_tile_by_four_warps(const Share& share,
                                                     const QueryRows<kHeadDim>& q,

@@ -1,15 +1,15 @@
 #pragma once
 
-// Tiles of K and V on their way to one warp's shared memory.
+// Copies of tiles of K and V to one warp's shared memory.
 
 #include "kernels/attention/fragments.cuh"
 #include "kernels/attention/rows.cuh"
 
 namespace kv::attention {
 
-/// A tile of K and one of V in shared memory: rows of 16-byte pieces. The strides spread both ways
-/// of reading over all banks: K in four pieces of two rows at a time (stride 4 mod 8), V by
-/// ldmatrix in one piece of eight rows (an odd stride).
+/// A tile of K and one of V in shared memory: rows of 16-byte pieces. The strides make both kinds
+/// of reads use all banks. A read of K takes four pieces of two rows at a time (stride 4 mod 8), a
+/// read of V by ldmatrix one piece of eight rows (an odd stride).
 template <int kHeadDim>
 struct StreamTile {
   static constexpr int kPieces = kHeadDim / 8;
@@ -30,7 +30,7 @@ template <int kHeadDim, class Rows>
 struct StreamCopies {
   using Tile = StreamTile<kHeadDim>;
   static constexpr int kPieces = kHeadDim / 8;
-  /// 32 lanes copy whole rows: then a lane always has the same piece of them.
+  /// True if 32 lanes copy whole rows; a lane then copies the same piece of every row.
   static constexpr bool kWholeRows = 32 % kPieces == 0;
 
   Tile& tile;
@@ -46,7 +46,7 @@ struct StreamCopies {
     rows.v += element;
   }
 
-  /// Looks up where the tile's rows are. What lies outside of the run is not looked up.
+  /// Looks up the tile's rows. Tokens outside the run take the row of its first or last token.
   __device__ void find_rows(int tile_begin) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -62,14 +62,14 @@ struct StreamCopies {
   }
 
  private:
-  /// Starts the copies of the first `count` rows of a tile; the others become zeros and are not
-  /// read.
+  /// Starts the copies of the first `count` rows of a tile. The other rows are not read and become
+  /// zeros.
   template <int kStride>
   __device__ void start(uint4* to, const bf16* from, int count) {
     const int lane = static_cast<int>(threadIdx.x);
     if constexpr (kWholeRows) {
       constexpr int kRows = 32 / kPieces;  // in one step
-      constexpr int kUnroll = 8;           // more, and the addresses do not fit in the registers
+      constexpr int kUnroll = 8;           // with more, the addresses do not fit in registers
       const int row = lane / kPieces;
       const uint32_t first = shared_address(to + row * kStride + lane % kPieces);
 #pragma unroll
@@ -97,8 +97,8 @@ struct StreamCopies {
   }
 };
 
-/// Returns when only the latest group of copies may still be in flight; the warp's other lanes'
-/// copies are there, too.
+/// Returns when all but the latest group of copies have arrived, those of the warp's other lanes
+/// included.
 __device__ inline void wait_for_all_but_one() {
   wait_for_copies<1>();
   __syncwarp();

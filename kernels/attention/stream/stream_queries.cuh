@@ -1,8 +1,8 @@
 #pragma once
 
-// Attention for few queries of a sequence when there is much K and V: a CTA is one warp and streams
-// the K and V of a run of groups through shared memory, a tile at a time. No warp waits for another
-// one; six such CTAs share an SM of an H200, and while one of them computes the copies of the other
+// Attention for few queries of a sequence over much K and V. A CTA is one warp; it streams the K
+// and V of a run of groups through shared memory, a tile at a time. Warps do not wait for each
+// other. Six such CTAs share an SM of an H200: while one of them computes, the copies of the other
 // five are in flight. A second, small kernel merges the groups (merge_groups.cuh).
 //
 // Floor: K and V of every token read once, 2 seq_len num_kv_heads head_dim 2 bytes per sequence.
@@ -39,7 +39,7 @@ __device__ inline void weigh_two_columns_at_a_time(const StreamTile<kHeadDim>& t
   }
 }
 
-/// Leaves a group's result of pair quad + 8 h for merge_groups_kernel.
+/// Stores a group's partial result of pair quad + 8 h for merge_groups_kernel.
 template <int kHeadDim>
 __device__ inline void leave_partial(const LaneState<kHeadDim>& group, int h,
                                      PartialGroup<kHeadDim>& partial) {
@@ -58,9 +58,9 @@ __device__ inline void leave_partial(const LaneState<kHeadDim>& group, int h,
 
 /// Grid: (num_kv_heads, runs of groups of the longest sequence, num_seqs * blocks of 8 kHalves
 /// pairs); 32 threads, lanes as in LaneState. Neighbouring CTAs read neighbouring heads of the same
-/// tokens. A sequence of one group is done here; of the others the groups' results go to
-/// partials[num_seqs * blocks, num_kv_heads, max_groups], from the
-/// first one on that the block sees.
+/// tokens. A sequence of one group gets its result here. Otherwise each group's partial result goes
+/// to partials[num_seqs * blocks, num_kv_heads, max_groups], counted from the first group that the
+/// block sees.
 template <int kHeadDim, int kHalves, bool kWindow, class Address>
 __global__ void __launch_bounds__(32)
     stream_queries_kernel(Queries queries, Address address, PartialGroup<kHeadDim>* partials,
@@ -111,13 +111,13 @@ __global__ void __launch_bounds__(32)
     }
     QuarterScores s[kQuarters];
     uint32_t p[kQuarters][4];
-    wait_for_all_but_one();  // K is there, V may not be
+    wait_for_all_but_one();  // K has arrived, V may not have
     score_tile<kHeadDim>(shared, mine.q, s);
     __syncwarp();  // all lanes have read K
     copies.start_k(next);
     if (tile_begin < all_see_from) hide_front<kHalves>(s, before);
     softmax_tile<kHeadDim, kHalves>(s, visible, tile, p);
-    wait_for_all_but_one();  // V is there, the next K may not be
+    wait_for_all_but_one();  // V has arrived, the next K may not have
     weigh_two_columns_at_a_time<kHeadDim, kHalves>(shared, p, tile);
     __syncwarp();  // all lanes have read V
     copies.start_v(next);

@@ -1,14 +1,14 @@
 #pragma once
 
-// Attention for many queries on Hopper: what many_queries.cuh computes, by warpgroups (wgmma).
+// Attention for many queries on Hopper: the work of many_queries.cuh, done by warpgroups (wgmma).
 //
-// A CTA has one or two warpgroups that compute, each 64 pairs, and one that copies: K and V come
-// as tiles into a ring in shared memory (step_tiles.cuh).
+// A CTA has one or two computing warpgroups of 64 pairs each, and one copying warpgroup that brings
+// tiles of K and V into a ring in shared memory (step_tiles.cuh).
 //
-// While a warpgroup merges tile i into its group, its scores of tile i + 1 are in flight; while it
-// works on its softmax, the other one's steps run, for they take turns. Groups that all its pairs
-// see whole come first, without a question for each tile: a group's first tile is added up where
-// the group will be.
+// While a warpgroup merges tile i into its group, its scores of tile i + 1 are in flight. Two
+// warpgroups take turns: the steps of one run while the other computes its softmax. Groups that all
+// pairs see whole come first and need no test for each tile. The first tile of such a group is
+// summed in the group's registers.
 
 #include "kernels/attention/many/many_queries.cuh"
 #include "kernels/attention/rows.cuh"
@@ -30,12 +30,12 @@ struct WarpgroupShared {
 
 #if KV_WARPGROUPS
 
-/// The warpgroup that copies. A tile is handed over once the next one's copies have started. These
-/// wait for the slot of the tile three before it: one that both warpgroups have long left.
+/// The copying warpgroup. It hands a tile over once the copies of the next one have started. These
+/// wait for the slot of the tile kSlots earlier, which both warpgroups have long left.
 ///
-/// `find(i)` returns where tile i is, as far as this lane has to know; it is called one tile ahead.
-/// `copy(i, tile, found)` starts the copies. `finish(i, tile)` is called when those of this thread
-/// have arrived.
+/// `find(i)` returns the place of this lane's rows of tile i; it is called one tile ahead. `copy(i,
+/// tile, found)` starts the copies. `finish(i, tile)` is called when this thread's copies have
+/// arrived.
 template <int kHeadDim, int kWarpgroups, class Find, class Copy, class Finish>
 __device__ inline void fill_ring(WarpgroupShared<kHeadDim, kWarpgroups>& shared, int num_tiles,
                                  const Find& find, const Copy& copy, const Finish& finish) {
@@ -61,7 +61,7 @@ __device__ inline void fill_ring(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
 template <int kHeadDim, int kWarpgroups, class RowOf>
 __device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
                                   const RowsBy<RowOf>& rows, int keys_end, int num_tiles) {
-  const auto find = [&](int i) {  // row 0 if it is not read
+  const auto find = [&](int i) {  // row 0 for a token that is not read
     const int token = i * kTileTokens + row_known_to_lane();
     return token < keys_end ? rows.row_of(token) : 0;
   };
@@ -74,7 +74,7 @@ __device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared
   fill_ring(shared, num_tiles, find, copy, [](int, StepTile<kHeadDim>&) {});
 }
 
-/// The rows of 64 pairs' queries. Pairs that do not exist work on the last one's row; they are not
+/// Copies the queries of 64 pairs. A pair that does not exist gets the last one's query and is not
 /// stored.
 template <int kHeadDim>
 __device__ inline void copy_queries(StepMatrix<kHeadDim>& to, const Queries& queries,
@@ -87,7 +87,7 @@ __device__ inline void copy_queries(StepMatrix<kHeadDim>& to, const Queries& que
                     .end = kStepRows});
 }
 
-/// A warpgroup that computes.
+/// A computing warpgroup.
 template <int kHeadDim, int kWarpgroups>
 class WarpgroupOfQueries {
  public:
@@ -141,11 +141,11 @@ class WarpgroupOfQueries {
   __device__ void release(int tile) {
     if (threadIdx.x % 32 == 0) arrive(&shared_.empty[tile % kSlots]);
   }
-  /// What is known of a lane's two pairs after a tile, but for acc.
+  /// m and l of a lane's two pairs after a tile.
   struct TileState {
     float m[2], l[2];
   };
-  /// From the scores, which are in flight, to the tile's state and acc. Starts the next tile's.
+  /// Turns the scores in flight into the tile's state and acc, and starts the next tile's scores.
   template <bool kSeesAll>
   __device__ TileState attend_to(int tile, float (&acc)[kHeadDim / 2]);
   __device__ void merge_whole(const TileState& state);
@@ -155,14 +155,14 @@ class WarpgroupOfQueries {
   WarpgroupShared<kHeadDim, kWarpgroups>& shared_;
   int number_;  // of this warpgroup
   int pair_[2], num_keys_[2], num_tiles_;
-  int whole_groups_;               // that all pairs see whole; never the last one
-  uint64_t q_;                     // where the queries are
+  int whole_groups_;               // groups that all pairs see whole, without the last one
+  uint64_t q_;                     // descriptor of the queries
   float scores_[kTileTokens / 2];  // QuarterScores of the four quarters
-  // Of pair quad + 8 h: elements 8 n + 2 t + c are acc[4 n + 2 h + c].
+  // Element 8 n + 2 t + c of pair quad + 8 h is acc[4 n + 2 h + c].
   float acc_[kHeadDim / 2];  // of the tile
   float group_[kHeadDim / 2];
   float group_m_[2], group_l_[2];
-  float result_m_[2], result_l_[2];  // of the groups before: acc is in shared memory
+  float result_m_[2], result_l_[2];  // of the groups so far; their acc is in shared memory
 };
 
 template <int kHeadDim, int kWarpgroups>
@@ -198,7 +198,7 @@ WarpgroupOfQueries<kHeadDim, kWarpgroups>::attend_to(int tile, float (&acc)[kHea
   return known;
 }
 
-/// The group is complete: it joins the result.
+/// Merges a complete group into the result.
 template <int kHeadDim, int kWarpgroups>
 __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_group(int h, bool first) {
   const Merge merge = Merge::of(first ? group_m_[h] : result_m_[h], group_m_[h]);
@@ -222,7 +222,7 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_group(in
   }
 }
 
-/// The tile joins its group.
+/// Merges a tile into its group; all pairs see it whole.
 template <int kHeadDim, int kWarpgroups>
 __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_whole(
     const TileState& state) {
@@ -238,7 +238,7 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_whole(
   }
 }
 
-/// The same for the tiles after whole groups. What a pair does not see is not merged: no trace.
+/// The same for tiles after the whole groups. A pair that does not see the tile does not merge it.
 template <int kHeadDim, int kWarpgroups>
 __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_seen(
     int tile, const TileState& state) {
@@ -279,7 +279,7 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::attend(int til
   for (int tile = whole_groups_ * kGroupTiles; tile < num_tiles_; ++tile) {
     merge_seen(tile, attend_to<false>(tile, acc_));
   }
-  for (int tile = num_tiles_; tile < tiles_of_cta; ++tile) {  // tiles that only the other one sees
+  for (int tile = num_tiles_; tile < tiles_of_cta; ++tile) {  // only the other warpgroup sees them
     wait_for_phase(&shared_.full[tile % kSlots], tile / kSlots & 1);
     take_turn(number_);
     give_turn(1 - number_);
@@ -334,12 +334,12 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * kWarpgroupThreads, 1)
   if (first_pair >= pairs.count()) return;
   const int keys_end = pairs.num_keys(min(first_pair + kPairs, pairs.count()) - 1);
   const int num_tiles = (keys_end + kTileTokens - 1) / kTileTokens;
-  // From one lane: so that the compiler knows it is the same in all of them.
+  // Taken from lane 0, so that the compiler knows it is the same in all lanes.
   const int warpgroup =
       __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (warpgroup == kWarpgroups) {
     if constexpr (kWarpgroups == 2) give_registers_back<56>();
-    for (int i = 0; i < kWarpgroups; ++i) {  // they come with tile 0
+    for (int i = 0; i < kWarpgroups; ++i) {  // they arrive with tile 0
       copy_queries<kHeadDim>(shared.queries[i], queries, pairs, first_pair + i * kWarpgroupPairs);
     }
     copy_tiles<kHeadDim, kWarpgroups>(shared, address.rows(seq, kv_head), keys_end, num_tiles);

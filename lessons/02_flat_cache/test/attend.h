@@ -26,7 +26,7 @@ struct Layout {
   int64_t absent = 0;  // slots in front of them all, never used: they take no memory
 };
 
-/// Where a cache begins whose first slots are absent: before its memory.
+/// The beginning of a cache whose first slots are absent: an address before its memory.
 inline void* without_first(const kv::DeviceBuffer& cache, int64_t bytes) {
   return reinterpret_cast<void*>(reinterpret_cast<intptr_t>(cache.data()) - bytes);
 }

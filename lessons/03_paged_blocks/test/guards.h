@@ -94,7 +94,7 @@ inline size_t width_of(const lesson03::KvBlocks& cache, const kv::Stream& stream
          2;
 }
 
-/// Where two lists of rows differ first; "" if they are equal.
+/// The first difference between two lists of rows; "" if they are equal.
 inline std::string first_difference(const Words& found, const Words& expected, size_t width) {
   if (found.size() != expected.size()) {
     return fmt::format("{} words, expected {}", found.size(), expected.size());
@@ -118,7 +118,7 @@ inline void write_rows(const lesson03::KvBlocks& cache, const Words& k, const Wo
   stream.synchronize();  // before the rows are freed
 }
 
-/// What is after the last sequence: read by mistake it is one more, whose rows go over the first.
+/// Appends values: read by mistake they are one more sequence, whose rows go over the first.
 template <class T>
 std::vector<T> and_one_more(std::vector<T> values, T value, size_t count = 1) {
   values.insert(values.end(), count, value);

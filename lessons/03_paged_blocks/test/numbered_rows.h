@@ -136,7 +136,7 @@ inline void check_rows_in_order(const kv::Stream& stream) {
   CHECK(v == "104 106 107 100 101 102");
 }
 
-/// Where an array begins whose first bytes are absent: before its memory.
+/// The beginning of an array whose first bytes are absent: an address before its memory.
 inline void* without_first(const kv::DeviceBuffer& memory, int64_t bytes) {
   return reinterpret_cast<void*>(reinterpret_cast<intptr_t>(memory.data()) - bytes);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Shared by the steps: where a row is, loads of eight elements, and the partial result of a
-// partition.
+// Shared by the steps: the row of a token, loads of eight elements, and partial results of
+// partitions.
 
 #include <cuda_bf16.h>
 
@@ -18,15 +18,15 @@ using bf16 = __nv_bfloat16;
 
 inline constexpr int kHeadDim = 128;
 inline constexpr int kMaxGroup = 8;  // query heads of one KV head
-inline constexpr int kWarps = 4;     // of a CTA
+inline constexpr int kWarps = 4;     // in a CTA
 inline constexpr int kThreads = 32 * kWarps;
 /// A row of K or V is 256 bytes. 16 lanes, a team, read it at once, 16 bytes each.
 inline constexpr int kTeamLanes = kHeadDim / 8;
 inline constexpr int kTeams = kThreads / kTeamLanes;
-/// Rows that a team asks for before it uses the first of them.
+/// Rows that a team loads before it uses the first of them.
 inline constexpr int kBatch = 4;
 
-/// Throws std::invalid_argument for a pass that the steps do not serve.
+/// Throws std::invalid_argument for a pass that the steps do not support.
 inline void check_decode(const PagedAttentionArgs& args) {
   check_block_size(args.cache.block_size);
   if (args.max_rows_per_seq > 1 || args.cache.head_dim != kHeadDim ||
@@ -80,7 +80,7 @@ __device__ inline void floats_of(const uint4& piece, float (&x)[8]) {
   }
 }
 
-/// q . k of a row, in every lane of the team: each has eight of the products.
+/// q . k of a row, in every lane of the team; each lane multiplies eight elements.
 __device__ inline float team_dot(const float (&q)[8], const float (&k)[8]) {
   float sum = 0.0f;
 #pragma unroll
@@ -92,16 +92,16 @@ __device__ inline float team_dot(const float (&q)[8], const float (&k)[8]) {
   return sum;
 }
 
-/// Gives the CTA's teams the tokens 0 .. len - 1: team, team + 8, ... Calls use(token, x) with this
-/// lane's part x of the row at row_of(token). The last calls may be for tokens from len on (all
-/// threads take part in all of them), with the row of token len - 1.
+/// Deals the tokens 0 .. len - 1 to the CTA's teams: a team takes token `team`, team + 8, ... Calls
+/// use(token, x) with this lane's part x of the row at row_of(token). All threads take part in all
+/// calls, so the last ones may be for tokens from len on, with the row of token len - 1.
 template <class RowOf, class Use>
 __device__ inline void for_each_row(int len, const RowOf& row_of, const Use& use) {
   const int team = static_cast<int>(threadIdx.x) / kTeamLanes;
   const int lane = static_cast<int>(threadIdx.x) % kTeamLanes;
   for (int round = 0; round < len; round += kTeams * kBatch) {
-    // The compiler moves no load past a __syncwarp(): first the addresses, then all rows are asked
-    // for, then the first is used.
+    // The compiler moves no load past a __syncwarp(). So all addresses come first, then all loads,
+    // then the first use.
     const bf16* row[kBatch];
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) row[i] = row_of(min(round + i * kTeams + team, len - 1));
@@ -146,7 +146,7 @@ struct Partial {
   float m, l;
 };
 
-/// How the keys are cut: parts of `tokens` tokens, at most `count` for a sequence.
+/// How the keys are cut: partitions of `tokens` tokens, at most `count` for a sequence.
 struct Partitioning {
   int tokens, count;
   Partial* partials;  // [num_seqs, num_heads, count]
@@ -156,11 +156,12 @@ struct Partitioning {
   }
 };
 
-/// The fewest parts that fill the chip, when a part of a sequence is `ctas` CTAs.
+/// Cuts the keys into the fewest partitions that fill the GPU. A partition of a sequence is `ctas`
+/// CTAs.
 Partitioning cut_keys(const PagedAttentionArgs& args, int ctas);
 inline constexpr int kMaxPartition = 1024;
 
-/// out = the merged parts: step 3's second kernel.
+/// Writes the merged partial results to out: step 3's second kernel.
 void merge_partitions(const PagedAttentionArgs& args, const Partitioning& parts,
                       const kv::Stream& stream);
 

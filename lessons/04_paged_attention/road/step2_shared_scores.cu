@@ -2,8 +2,8 @@
 // memory. vLLM's first paged kernel, v1, had this shape.
 //
 // The idea: the plain kernel's warp takes one key after the other, and waits for each. Here eight
-// teams score eight keys at a time. Softmax is a second pass, over the scores. In a third pass the
-// teams share the rows of V, and add up their sums.
+// teams score eight keys at a time. The softmax is a second pass, over the scores. In a third pass
+// the teams share the rows of V, and add up their sums.
 //
 // Must be read: K and V once, 2 x 256 bytes for each token and KV head. They are requested once for
 // each query head of a KV head; the L2 cache answers where two CTAs are near in time.
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads) shared_scores_kernel(PagedAttentionA
     if (lane == 0 && token < len) scores[token] = score;
     m = fmaxf(m, score);
   });
-  m = cta_max(m);  // its barrier also makes the scores visible to all
+  m = cta_max(m);  // its barrier also makes all scores visible
 
   float l = 0.0f;
   for (int token = thread; token < len; token += kThreads) {
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads) shared_scores_kernel(PagedAttentionA
 #pragma unroll
   for (int i = 0; i < 8; ++i) scores[team * kHeadDim + 8 * lane + i] = acc[i];
   __syncthreads();
-  float out = 0.0f;  // of element `thread`
+  float out = 0.0f;  // for element `thread`
   for (int i = 0; i < kTeams; ++i) out += scores[i * kHeadDim + thread];
   static_cast<bf16*>(args.out)[at + thread] = __float2bfloat16(out / l);
 }

@@ -8,9 +8,9 @@
 // Must be read: K and V once, and 520 bytes are written and read again for each query head and
 // partition: 0.8 % more at 256 tokens a partition if no heads share K and V.
 //
-// The limit: as in step 2 every query head requests the rows that it needs, each in its own CTA,
-// and a CTA's three passes wait for each other. And the price of filling the chip: where the keys
-// are cut depends on the batch, so a request's bits do, too.
+// The limit: as in step 2, each query head loads all rows that it needs, in a CTA of its own, and a
+// CTA's three passes wait for each other. Filling the chip has a price: where the keys are cut
+// depends on the batch, and so do a request's bits.
 //
 //   thread   team threadIdx.x / 16, and in it lane threadIdx.x % 16: elements 8 lane .. 8 lane + 7
 //   team     tokens begin + team, begin + team + 8, ...
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads)
   const int head = static_cast<int>(blockIdx.x);
   const int seq = static_cast<int>(blockIdx.y);
   const int begin = static_cast<int>(blockIdx.z) * parts.tokens;
-  const int len = min(args.seq_len[seq] - begin, parts.tokens);  // of this partition
+  const int len = min(args.seq_len[seq] - begin, parts.tokens);  // tokens of this partition
   if (len <= 0) return;
   const int thread = static_cast<int>(threadIdx.x);
   const int team = thread / kTeamLanes;
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
     if (lane == 0 && token < len) shared[token] = score;
     m = fmaxf(m, score);
   });
-  m = cta_max(m);  // its barrier also makes the scores visible to all
+  m = cta_max(m);  // its barrier also makes all scores visible
 
   float l = 0.0f;
   for (int token = thread; token < len; token += kThreads) {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < 8; ++i) shared[team * kHeadDim + 8 * lane + i] = acc[i];
   __syncthreads();
   Partial& partial = parts.partial(args, seq, head, static_cast<int>(blockIdx.z));
-  float sum = 0.0f;  // of element `thread`
+  float sum = 0.0f;  // for element `thread`
   for (int i = 0; i < kTeams; ++i) sum += shared[i * kHeadDim + thread];
   partial.acc[thread] = sum;
   if (thread == 0) partial.m = m, partial.l = l;

@@ -1,15 +1,15 @@
 // Step 4: a CTA serves all query heads of a KV head, so that a row of K or V is loaded once and
 // used by each of them. Grouped-query attention, GQA, is made for this.
 //
-// The idea: two, four or eight query heads have the same keys and values. A row that is in a lane's
-// registers for one of them costs the others no load, only products.
+// The idea: two, four or eight query heads have the same keys and values. A row that a lane has
+// loaded for one head costs the others no load, only products.
 //
 // Must be read: K and V once, 2 x 256 bytes for each token and KV head; and now each row is
 // requested only once. Partitions as in step 3.
 //
-// The limit: with two heads it is the loads in flight, as before. With eight heads it is the
-// arithmetic: eight products for each loaded element, and a sum over 16 lanes for each head and
-// key. Such a sum is four shuffles, as slow as loads from shared memory.
+// The limit: with two heads, the loads in flight, as before. With eight heads, the arithmetic:
+// eight products for each loaded element, and a sum over 16 lanes for each head and key. Such a sum
+// is four shuffles, as slow as loads from shared memory.
 //
 //   thread   team threadIdx.x / 16, and in it lane threadIdx.x % 16: elements 8 lane .. 8 lane + 7
 //            of a key and of all heads' q and acc
@@ -48,11 +48,11 @@ template <int kGroup>
 __global__ void __launch_bounds__(kThreads)
     grouped_heads_kernel(PagedAttentionArgs args, Partitioning parts) {
   __shared__ float shared[kGroup * kMaxPartition];
-  const int head = static_cast<int>(blockIdx.x) * kGroup;  // the first of the group
+  const int head = static_cast<int>(blockIdx.x) * kGroup;  // first head of the group
   const int seq = static_cast<int>(blockIdx.y);
   const int part = static_cast<int>(blockIdx.z);
   const int begin = part * parts.tokens;
-  const int len = min(args.seq_len[seq] - begin, parts.tokens);  // of this partition
+  const int len = min(args.seq_len[seq] - begin, parts.tokens);  // tokens of this partition
   if (len <= 0) return;
   const int thread = static_cast<int>(threadIdx.x);
   const int team = thread / kTeamLanes;
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   __syncthreads();
   for (int h = 0; h < kGroup; ++h) {
-    float sum = 0.0f;  // of element `thread`
+    float sum = 0.0f;  // for element `thread`
     for (int i = 0; i < kTeams; ++i) sum += shared[(i * kGroup + h) * kHeadDim + thread];
     parts.partial(args, seq, head + h, part).acc[thread] = sum;
   }

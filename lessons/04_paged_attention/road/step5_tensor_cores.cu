@@ -1,15 +1,14 @@
 // Step 5: tensor cores. A warp attends to 16 tokens at a time, for all query heads of a KV head at
 // once. Scores never leave its registers, so the softmax is online and needs no barrier.
 //
-// The idea: step 4's arithmetic was in the way with eight heads. The tensor cores do it in a
-// hundredth of the instructions, and then a warp has time for nothing but loads: 16 of 16 bytes in
-// each lane, 8 KB in a warp, all requested before the first is used. step5_tensor_cores.cuh has the
-// arithmetic.
+// The idea: with eight heads step 4 spends its time on arithmetic. The tensor cores do it in a
+// hundredth of the instructions. So a warp has nothing to do but load: each lane starts 16 loads of
+// 16 bytes, 8 KB for the warp, before it uses the first. step5_tensor_cores.cuh has the arithmetic.
 //
 // Must be read: K and V once. Partitions as in step 3.
 //
 // The limit: a warp that computes has nothing in flight, and one that loads does not compute. Only
-// other warps fill the gaps, and the registers that the loads land in leave room for few.
+// other warps fill the gaps, and the registers that receive the loads leave room for few.
 //
 //   CTA      one KV head of one sequence, one partition
 //   warp     tiles of 16 tokens: warp, warp + 4, ...
@@ -39,7 +38,7 @@ __global__ void __launch_bounds__(kThreads)
     uint4 x[kPieces];
     for_each_piece(rows, first, end - 1,
                    [&](int i, const bf16* from) { x[i] = *reinterpret_cast<const uint4*>(from); });
-    __syncwarp();  // the compiler moves no load past it: all are asked for before one is used
+    __syncwarp();  // the compiler moves no load past it, so all loads come before a use
     state.attend(x, end - first);
   }
   state.store(states);

@@ -2,9 +2,9 @@
 
 // A warp attends to 16 tokens with tensor cores: the arithmetic of steps 5 and 6.
 //
-// One instruction, mma.m16n8k16 (kernels/tensor_core.cuh), makes a 16 x 8 result. Its 16 rows are
-// the query heads of a KV head; there are at most eight, and rows 8 to 15 are zero. With lane
-// 4 g + t:
+// One instruction, mma.m16n8k16 (kernels/tensor_core.cuh), computes a 16 x 8 result. Its 16 rows
+// are the query heads of a KV head; there are at most eight, and rows 8 to 15 are zero. For lane 4
+// g + t:
 //
 //   scores   rows: heads, columns: tokens, summed over head_dim. Lane: head g, tokens 2 t, 2 t + 1
 //            of the tile's first eight and of its last eight.
@@ -12,10 +12,10 @@
 //            product needs its left operand, so p stays in registers.
 //
 // Which element is summed in which step is free, as long as both operands agree, and so is which
-// element is which column. So a lane takes 16 bytes of a row at once. Of K it takes elements 32 j +
-// 8 t .. + 7 of tokens g and g + 8, which are two steps of the sum. Of V it takes elements 64 h + 8
-// g .. + 7 of tokens 2 t, 2 t + 1, 2 t + 8, 2 t + 9, which are eight columns. These 16 pieces are
-// all that it needs.
+// element is which column. So a lane loads 16 bytes of a row at once. Of K it loads elements 32 j +
+// 8 t .. + 7 of tokens g and g + 8, for two steps of the sum. Of V it loads elements 64 h + 8 g ..
+// + 7 of tokens 2 t, 2 t + 1, 2 t + 8, 2 t + 9, for eight columns. It needs nothing but these 16
+// pieces.
 
 #include "kernels/tensor_core.cuh"
 #include "road.cuh"
@@ -23,10 +23,10 @@
 namespace lesson04::road {
 
 inline constexpr int kTileTokens = 16;
-inline constexpr int kPieces = 16;  // of 16 bytes, in each lane
+inline constexpr int kPieces = 16;  // pieces of 16 bytes in each lane
 
-/// Calls take(i, address) for a lane's pieces of the tile: K's 4 j' + j at token g + 8 j', then V's
-/// 8 + 4 h + r. A token past `last` gets the address of `last`.
+/// Calls take(i, address) for a lane's pieces of the tile: first K's 4 j' + j at token g + 8 j',
+/// then V's 8 + 4 h + r. A token past `last` gets the address of `last`.
 template <class Take>
 __device__ inline void for_each_piece(const Rows& rows, int first, int last, const Take& take) {
   const int g = static_cast<int>(threadIdx.x) % 32 / 4;
@@ -66,7 +66,7 @@ struct CtaStates {
 struct WarpState {
   uint4 q[4];               // elements 32 j + 8 t .. of head g; zero if there is no such head
   float m = -INFINITY;      // the same in the four lanes of a head
-  float l = 0.0f;           // of the tokens whose scores this lane has
+  float l = 0.0f;           // sum over the tokens whose scores this lane has
   float acc[2][8][4] = {};  // [h][n]: elements 64 h + 16 t + n and 64 h + 16 t + 8 + n of head g;
                             // the last two are rows 8 to 15
 
@@ -104,7 +104,7 @@ struct WarpState {
     }
     largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 2));
-    const float shrink = __expf(m - largest);  // of the sums so far
+    const float shrink = __expf(m - largest);  // factor of the sums so far
     m = largest;
     l *= shrink;
 #pragma unroll
@@ -137,7 +137,7 @@ struct WarpState {
     }
   }
 
-  /// Leaves the state where the CTA's threads can merge it.
+  /// Stores the state in shared memory, where the CTA's threads merge it.
   __device__ void store(CtaStates& all) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const int g = static_cast<int>(threadIdx.x) % 32 / 4;
@@ -156,8 +156,8 @@ struct WarpState {
   }
 };
 
-/// The warps' states of one head, merged; a thread for each element. A warp without tokens has
-/// m = -infinity, and counts for nothing.
+/// Merges the warps' states of one head, a thread for each element. A warp without tokens has m =
+/// -infinity and adds nothing.
 __device__ inline void merge_warps(const CtaStates& all, int head, Partial& partial) {
   const int thread = static_cast<int>(threadIdx.x);
   float m = -INFINITY;

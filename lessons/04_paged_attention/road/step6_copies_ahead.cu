@@ -1,15 +1,15 @@
 // Step 6: copies ahead. cp.async brings the next tiles into shared memory while the warp computes
-// on this one. This is step 5 with a ring of three tiles between memory and registers.
+// on the current one: step 5 with a ring of three tiles between memory and registers.
 //
 // The idea: a warp has to wait for a load before it uses the register again, but a copy to shared
-// memory runs in the background. Two tiles, 16 KB, are always on their way for each warp, also
-// while it computes. A lane copies just the pieces that it will read, so no thread waits for
-// another one, and no two lanes meet in a bank.
+// memory runs in the background. Two tiles, 16 KB, are always in flight for each warp, even while
+// it computes. A lane copies just the pieces that it will read, so threads do not wait for each
+// other, and no two lanes use the same bank.
 //
 // Must be read: K and V once. Partitions as in step 3.
 //
 // The limit: memory, if enough is in flight on each SM (Little's law: 11 KB on an idle H200, more
-// under load; here 128 KB). What remains is the ends of partitions, where a ring runs empty, and
+// under load; here 128 KB). The rest is the ends of partitions, where a ring runs empty, and
 // the start of the second kernel.
 //
 //   CTA      one KV head of one sequence, one partition
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThreads)
   const int group = args.num_heads / args.cache.num_kv_heads;
   const Rows rows(args, seq, kv_head);
 
-  /// The first token of this warp's tile i, and this lane's place for it in the ring.
+  /// The first token of this warp's tile i, and this lane's place for the tile in the ring.
   const auto first_token = [&](int i) { return begin + (warp + kWarps * i) * kTileTokens; };
   const auto place = [&](int i) {
     return ring + (warp * kSlots + i % kSlots) * kPieces * 32 + lane;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads)
 
   WarpState state(args, seq, kv_head, group);
   for (int i = 0; first_token(i) < end; ++i) {
-    start_copies(i + kSlots - 1);  // into the slot that was read in the round before
+    start_copies(i + kSlots - 1);  // into the slot that the round before has read
     kv::wait_for_copies<kSlots - 1>();
     uint4 x[kPieces];
 #pragma unroll

@@ -192,7 +192,7 @@ inline Outputs wanted(const Run& run, const HeadShape& shape, const std::vector<
   return rows;
 }
 
-/// Where two outputs differ first; "" if they are equal to the bit.
+/// The first difference between two outputs; "" if they are equal to the bit.
 inline std::string first_difference(const std::vector<float>& found,
                                     const std::vector<float>& expected) {
   if (kvtest::same_bits(found, expected)) return "";

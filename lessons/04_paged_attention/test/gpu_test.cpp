@@ -103,7 +103,7 @@ TEST_CASE("a large uneven batch gives the same bits however often it is tried") 
   }
 }
 
-// Where little work is expected, the CTA that comes last merges one group after the other.
+// With little work, the CTA that comes last merges one group after the other.
 TEST_CASE("a chain of many merges gives the bits of merging one by one") {
   const HeadShape shape{4, 1, 32};
   const Sequence s(shape, 65 * 256 + 1, 1);

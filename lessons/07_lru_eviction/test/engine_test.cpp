@@ -55,7 +55,7 @@ TEST_CASE("poison fills codes and scales of blocks in FP8") {
   lesson07_test::check_poison(kv::Stream(kv::Device::kCpu), 5, kv::KvFormat::kFp8);
 }
 
-TEST_CASE("poison refuses a block that the cache has not, before anything is written") {
+TEST_CASE("poison refuses a block that the cache does not have, before anything is written") {
   lesson07_test::check_poison_refuses(kv::Stream(kv::Device::kCpu));
 }
 

@@ -28,7 +28,7 @@ TEST_CASE("poison fills codes and scales of blocks in FP8" * doctest::test_suite
   }
 }
 
-TEST_CASE("poison on the GPU refuses a block that the cache has not") {
+TEST_CASE("poison on the GPU refuses a block that the cache does not have") {
   lesson07_test::check_poison_refuses(kv::Stream(kv::Device::kCuda));
 }
 

@@ -68,7 +68,7 @@ inline int64_t number_in(const BlockFile& file, int32_t record) {
   REQUIRE(content == block.content);
   return header->prefix;
 }
-/// Those of records 1, 2, and so on.
+/// The same for records 1, 2, and so on.
 inline std::vector<int64_t> numbers_in(const BlockFile& file) {
   std::vector<int64_t> numbers;
   for (int32_t record = 1; record <= file.num_records(); ++record) {

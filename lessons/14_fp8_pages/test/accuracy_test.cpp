@@ -1,4 +1,4 @@
-// What the benchmark measures with: ways to keep K and V, and their distance from fp32.
+// The parts of the benchmark: ways to keep K and V, and their distance from fp32.
 
 #include <doctest/doctest.h>
 

@@ -58,7 +58,7 @@ inline uint8_t nearest_code(float x, int exponent) {
 
 inline uint32_t float_bits(float x) { return lesson14::bits_of(x); }
 
-/// Where two lists of floats differ first; "" if they have the same bits.
+/// The first difference between two lists of floats; "" if they have the same bits.
 inline std::string first_difference(std::span<const float> found, std::span<const float> wanted) {
   REQUIRE(found.size() == wanted.size());
   for (size_t i = 0; i < found.size(); ++i) {

@@ -28,7 +28,7 @@ struct Sizes {
   int host = 200;
 };
 
-/// What both servers have: a cache in FP8, memory of the host, and what runs a pass.
+/// Common to both servers: a cache in FP8, memory of the host, and the means to run a pass.
 class TieredServer : public lesson08::ServerOf<lesson11::Scheduler> {
  public:
   using Observer = lesson08::PassObserver<Scheduler>;
@@ -41,7 +41,7 @@ class TieredServer : public lesson08::ServerOf<lesson11::Scheduler> {
 
   const lesson03::PagedKvCache& cache() const { return cache_; }
   const lesson11::HostBlocks& memory() const { return memory_; }
-  /// Where the scales of layer 0 begin among the bytes of a block in the host.
+  /// The offset of layer 0's scales among the bytes of a block in the host.
   size_t scales_begin() { return static_cast<size_t>(cache_.layer(0).piece(0, 2).begin); }
 
  protected:
