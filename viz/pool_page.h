@@ -123,10 +123,11 @@ class PoolPage : public Page {
               [this](auto&) { return live_.running() ? "" : "there is no live run"; }}});
   }
 
-  /// Notes the reason that the picture shows, and the shape that it is about. Returns the reason.
+  /// Notes the reason that the picture shows, and the shape that it is about (if there is a member
+  /// `points_at`). Returns the reason.
   std::string tell(std::string reason, std::string points_at = {}) {
     shown_.reason = std::move(reason);
-    shown_.points_at = std::move(points_at);
+    if constexpr (requires { shown_.points_at; }) shown_.points_at = std::move(points_at);
     return shown_.reason;
   }
 

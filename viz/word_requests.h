@@ -31,14 +31,14 @@ class WordRequests {
     return words_in(text) == 0 ? "there are no words" : all_.why_not_add(name);
   }
 
-  /// Throws UserError if too few blocks are free; nothing has changed then. found(tokens, computed)
-  /// is called between the lookup and the taking of slots.
+  /// Throws UserError if too few blocks are free; nothing has changed then. found(tokens, hashes,
+  /// computed) is called between the lookup and the taking of slots.
   template <class Found>
   const Request& ask(Manager& manager, const std::string& name, std::vector<int32_t> tokens,
                      Hashes hashes, Found found) {
     const auto computed = manager.get_computed_blocks(tokens, hashes);
     const auto num_tokens = static_cast<int>(tokens.size());
-    found(tokens, computed);
+    found(tokens, hashes, computed);
     if (!manager.allocate_slots(next_id_, num_tokens - computed.num_tokens, computed)) {
       too_few_blocks("ask " + name, manager.pool().num_free());
     }

@@ -17,11 +17,10 @@ int BlockManager::add_sequence() {
 bool BlockManager::extend(int seq, int num_tokens) {
   const int wanted = table(seq).blocks_to_extend(num_tokens);
   if (wanted > pool_.num_free()) return false;
-  BlockTable& grows = tables_.at(seq);
   std::vector<int32_t> blocks(static_cast<size_t>(wanted));
-  grows.reserve(blocks.size() + static_cast<size_t>(grows.num_blocks()));  // may fail: comes first
+  tables_.at(seq).reserve(pool_.num_blocks());  // may fail: comes first
   for (int32_t& id : blocks) id = pool_.allocate().value();
-  grows.extend(num_tokens, blocks);
+  tables_.at(seq).extend(num_tokens, blocks);
   return true;
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <limits>
 #include <stdexcept>
 
@@ -47,15 +46,6 @@ void BlockTable::extend(int num_tokens, std::span<const int32_t> new_blocks) {
   }
   block_ids_.insert(block_ids_.end(), new_blocks.begin(), new_blocks.end());
   num_tokens_ += num_tokens;
-}
-
-void BlockTable::reserve(size_t num_blocks) {
-  if (num_blocks <= block_ids_.capacity()) return;
-  block_ids_.reserve(std::max(num_blocks, 2 * block_ids_.capacity()));
-}
-
-void BlockTable::replace(int index, int32_t block_id) {
-  block_ids_.at(static_cast<size_t>(index)) = block_id;
 }
 
 std::vector<int64_t> slot_mapping_of(const kv::PassRows& rows, const BlockTables& tables) {

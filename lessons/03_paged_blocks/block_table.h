@@ -28,9 +28,8 @@ class BlockTable {
   int num_blocks() const { return static_cast<int>(block_ids_.size()); }
   std::span<const int32_t> block_ids() const { return block_ids_; }
 
-  /// The slot of a token's K and V: block_id * block_size + offset, with block_id = block_ids[token
-  /// / block_size] and offset = token % block_size. Throws std::out_of_range for a token that has
-  /// no slot.
+  /// The slot of a token's K and V: the id of its block, times block_size, plus its offset in the
+  /// block. Throws std::out_of_range for a token that has no slot.
   int64_t slot(int token) const;
 
   /// Slots of the last block that are taken: 1 .. block_size, or 0 for an empty table.
@@ -42,10 +41,12 @@ class BlockTable {
   /// as that function does, and for any other number of blocks; nothing has changed then.
   void extend(int num_tokens, std::span<const int32_t> new_blocks);
   /// Reserves capacity for num_blocks blocks, up to which extend() allocates no memory.
-  void reserve(size_t num_blocks);
+  void reserve(int num_blocks) { block_ids_.reserve(static_cast<size_t>(num_blocks)); }
   /// Points logical block `index` at another block. Throws std::out_of_range if the table has no
   /// such block.
-  void replace(int index, int32_t block_id);
+  void replace(int index, int32_t block_id) {
+    block_ids_.at(static_cast<size_t>(index)) = block_id;
+  }
 
  private:
   int block_size_;

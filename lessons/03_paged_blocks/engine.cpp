@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <stdexcept>
 
 #include "common/at_end.h"
@@ -21,16 +22,15 @@ void check(const PagedOptions& options) {
 }
 
 int num_blocks_for(int64_t needed, const PagedOptions& options) {
-  if (options.num_blocks > 0 && needed > options.num_blocks) {
+  const int64_t size = options.num_blocks > 0 ? options.num_blocks : std::max<int64_t>(needed, 1);
+  if (needed > size) {
     kv::user_error(
         "the requests need {} of {}, the pool has {}; generate fewer tokens or give the pool more "
         "blocks",
-        kv::count_of(needed, "block"), kv::count_of(options.block_size, "token"),
-        options.num_blocks);
+        kv::count_of(needed, "block"), kv::count_of(options.block_size, "token"), size);
   }
   if (needed >= INT32_MAX) kv::user_error("{} blocks are more than can be numbered", needed);
-  return options.num_blocks > 0 ? options.num_blocks
-                                : static_cast<int>(std::max<int64_t>(needed, 1));
+  return static_cast<int>(size);
 }
 
 int64_t blocks_needed(std::span<const kv::Request> requests, int block_size) {
@@ -52,18 +52,14 @@ void note_blocks(kv::EngineCounters& counters, const BlockManager& manager,
 void GatheredAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
   attend_ = lesson02::sizes_of(rows, config_);
   attend_.workspace = arrays.workspace(lesson02::decode_attention_workspace_bytes(attend_));
-  gather_ = {.cache = cache_->layer(0),  // its sizes
-             .max_blocks_per_seq = blocks_for(attend_.max_seq_len, cache_->block_size()),
-             .num_seqs = attend_.num_seqs,
-             .max_seq_len = attend_.max_seq_len};
-  arrays.add(slot_mapping_of(rows, tables_), slot_mapping_);
+  gather_.max_blocks_per_seq = blocks_for(attend_.max_seq_len, cache_->block_size());
+  gather_.num_seqs = attend_.num_seqs;
+  gather_.max_seq_len = attend_.max_seq_len;
+  arrays.add(slot_mapping_of(rows, tables_), write_.slot_mapping);
   arrays.add(pack_block_tables(rows, tables_, gather_.max_blocks_per_seq), gather_.block_tables);
-  std::vector<int64_t> begin;  // where each sequence's rows go in k_ and v_
-  num_gathered_ = 0;
-  for (const int32_t seq_len : rows.seq_len) {
-    begin.push_back(num_gathered_);
-    num_gathered_ += seq_len;
-  }
+  std::vector<int64_t> begin(rows.seq_len.size());  // where each sequence's rows go in k_ and v_
+  std::exclusive_scan(rows.seq_len.begin(), rows.seq_len.end(), begin.begin(), int64_t{0});
+  num_gathered_ = begin.back() + rows.seq_len.back();
   arrays.add(begin, attend_.slab_begin);  // lesson 02's kernel: where a sequence begins
   const auto bytes = static_cast<size_t>(bytes_gathered() / 2 / config_.num_layers);  // K, or V
   gather_.k_out = arrays.make_room(k_, bytes);
@@ -71,15 +67,12 @@ void GatheredAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arr
 }
 
 void GatheredAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
-  const KvBlocks layer = cache_->layer(rows.layer);
-  write_kv({.k = rows.k,
-            .v = rows.v,
-            .slot_mapping = slot_mapping_,
-            .num_rows = rows.num_rows,
-            .cache = layer},
-           stream);
+  write_.k = rows.k;
+  write_.v = rows.v;
+  write_.num_rows = rows.num_rows;
+  write_.cache = gather_.cache = cache_->layer(rows.layer);
+  write_kv(write_, stream);
 
-  gather_.cache = layer;
   gather_.seq_len = rows.seq_len;
   gather_.out_begin = attend_.slab_begin;
   gather_kv(gather_, stream);
@@ -110,12 +103,11 @@ void PagedEngine::make_cache(std::span<const kv::Request> requests) {
 kv::PassRows PagedEngine::next_rows(const kv::Generation& generation) {
   kv::PassRows rows;
   BlockTables tables;
-  for (size_t i = 0; i < sequences_.size(); ++i) {
-    if (sequences_[i] < 0) continue;
-    const BlockTable& table = manager_->table(sequences_[i]);
+  for (const auto& [seq, table] : manager_->tables()) {
+    const auto i = static_cast<size_t>(seq);
     const std::span<const int32_t> known = generation.tokens(i);
     const int computed = table.num_tokens();
-    if (!manager_->extend(sequences_[i], static_cast<int>(known.size()) - computed)) {
+    if (!manager_->extend(seq, static_cast<int>(known.size()) - computed)) {
       throw std::logic_error("the pool was checked to hold this");
     }
     rows.add(i, known, computed);
@@ -125,25 +117,19 @@ kv::PassRows PagedEngine::next_rows(const kv::Generation& generation) {
   return rows;
 }
 
-void PagedEngine::free_sequence(size_t i) {
-  const int seq = std::exchange(sequences_[i], -1);
-  if (seq >= 0) manager_->free_sequence(seq);
-}
-
 kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
                                          const kv::TokenCallback& on_token) {
   kv::Generation generation(requests, model_->config(), on_token);
   kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
-  if (requests.empty()) return {};
   kv::GenerateResult result;
   kv::PassTimer timer;
   make_cache(requests);
-  sequences_.clear();
   for (size_t i = 0; i < requests.size(); ++i) {
-    sequences_.push_back(generation.active(i) ? manager_->add_sequence() : -1);
+    const int seq = manager_->add_sequence();  // i, as the manager is new
+    if (!generation.active(i)) manager_->free_sequence(seq);
   }
   const kv::AtEnd free_all{[this] {
-    for (size_t i = 0; i < sequences_.size(); ++i) free_sequence(i);
+    while (!manager_->tables().empty()) manager_->free_sequence(manager_->tables().begin()->first);
   }};
   while (generation.any_active()) {
     const kv::PassRows rows = next_rows(generation);
@@ -152,7 +138,7 @@ kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
     note_blocks(result.counters, *manager_, *cache_);
     generation.accept(rows, logits);
     for (const size_t i : rows.requests) {
-      if (!generation.active(i)) free_sequence(i);  // its blocks are free for others
+      if (!generation.active(i)) manager_->free_sequence(static_cast<int>(i));
     }
     timer.end_pass(rows.num_rows(), rows.num_seqs(), result);
   }

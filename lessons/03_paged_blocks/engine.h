@@ -8,7 +8,6 @@
 #include <optional>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "block_manager.h"
 #include "lessons/02_flat_cache/decode_attention.h"
@@ -56,10 +55,9 @@ class GatheredAttention : public kv::Attention {
   BlockTables tables_;
   int64_t num_gathered_ = 0;  // tokens of this pass's sequences
 
-  kv::DeviceBuffer k_;  // [num_gathered, num_kv_heads, head_dim]: of one layer, used by all
-  kv::DeviceBuffer v_;
+  kv::DeviceBuffer k_, v_;  // [num_gathered, num_kv_heads, head_dim]: of one layer, used by all
   // Arguments of the three kernels; forward() adds the fields that differ by layer.
-  const int64_t* slot_mapping_ = nullptr;  // [num_rows], on the device
+  WriteKvArgs write_;
   GatherKvArgs gather_;
   lesson02::DecodeAttentionArgs attend_;
 };
@@ -79,23 +77,20 @@ class PagedEngine : public kv::Engine {
     return blocks_needed(requests, options_.block_size) * options_.block_size;
   }
 
-  // Null before the first generate(). May be read inside a token callback.
+  // Null before the first generate(). May be read inside a token callback. A request's sequence has
+  // the request's number, and is gone when the request has ended.
   PagedKvCache* cache() { return cache_ ? &*cache_ : nullptr; }
   const BlockManager* manager() const { return manager_ ? &*manager_ : nullptr; }
-  /// The manager's number of a request of the running generate(); -1 if it has none any more.
-  int sequence_of(size_t request) const { return sequences_.at(request); }
 
  private:
   void make_cache(std::span<const kv::Request> requests);
   kv::PassRows next_rows(const kv::Generation& generation);
-  void free_sequence(size_t i);
 
   kv::Model* model_;
   PagedOptions options_;
   std::optional<PagedKvCache> cache_;
   std::optional<GatheredAttention> attention_;  // borrows cache_
   std::optional<BlockManager> manager_;
-  std::vector<int> sequences_;  // [requests] the manager's numbers; -1 means none
 };
 
 /// Records the memory in use now if it is a new peak.

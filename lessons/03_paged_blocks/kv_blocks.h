@@ -59,8 +59,7 @@ struct KvBlocks {
   KV_HOST_DEVICE Piece piece(int64_t block_id, int index) const {
     const int bytes = block_size * row_width() * element_bytes;
     const int64_t at = element(block_id, 0) * element_bytes;
-    if (index == 0) return {static_cast<std::byte*>(k) + at, bytes, 0};
-    if (index == 1) return {static_cast<std::byte*>(v) + at, bytes, bytes};
+    if (index < 2) return {static_cast<std::byte*>(index == 0 ? k : v) + at, bytes, index * bytes};
     auto* const data = reinterpret_cast<std::byte*>(scales) + block_id * scale_stride();
     return {data, scale_stride(), 2 * bytes};
   }

@@ -42,15 +42,13 @@ class PagedKvCache {
     scales_ = kv::DeviceBuffer(
         stream.device(),
         static_cast<size_t>(int64_t{num_layers_} * num_blocks * first_layer_.scale_stride()));
-    kv::fill_bytes(scales_.data(), 0, scales_.bytes(),
-                   stream);  // what pads them is equal everywhere
+    kv::fill_bytes(scales_.data(), 0, scales_.bytes(), stream);  // their padding, too
     first_layer_.scales = scales_.as<uint8_t>();
   }
 
   int num_blocks() const { return first_layer_.num_blocks; }
   int block_size() const { return first_layer_.block_size; }
   int num_layers() const { return num_layers_; }
-  int guard_rows() const { return first_layer_.block_stride - first_layer_.block_size; }
 
   /// One layer as kernels see it. The pointers stay valid as long as this object lives.
   KvBlocks layer(int layer) {
@@ -60,13 +58,6 @@ class PagedKvCache {
     blocks.v = first_layer_.piece(first, 1).data;
     if (blocks.scales != nullptr) blocks.scales = first_layer_.piece(first, 2).as<uint8_t>();
     return blocks;
-  }
-
-  /// Sets every byte of a cache without guards. The content of a new cache is undefined.
-  void fill(int byte, const kv::Stream& stream) {
-    for (kv::DeviceBuffer* buffer : {&k_, &v_, &scales_}) {
-      if (buffer->bytes() > 0) kv::fill_bytes(buffer->data(), byte, buffer->bytes(), stream);
-    }
   }
 
   /// K and V with their scales, all layers.
@@ -80,8 +71,7 @@ class PagedKvCache {
 
   // [guard_rows], then [num_layers, num_blocks] of [block_size + guard_rows, num_kv_heads,
   // head_dim]: the last guard_rows of a block are the guards before the next one.
-  kv::DeviceBuffer k_;
-  kv::DeviceBuffer v_;
+  kv::DeviceBuffer k_, v_;
   kv::DeviceBuffer scales_;  // in FP8: [num_layers, num_blocks, scale_stride()]
 };
 

@@ -8,8 +8,6 @@
 
 namespace lesson04 {
 
-using lesson03::BlockTable;
-
 PagedEngine::PagedEngine(kv::Model& model, const PagedOptions& options, int chunk_tokens)
     : model_(&model), options_(options), max_chunk_(chunk_tokens > 0 ? chunk_tokens : INT32_MAX) {
   lesson03::check(options);
@@ -32,13 +30,12 @@ void PagedEngine::make_cache(std::span<const kv::Request> requests) {
 kv::PassRows PagedEngine::next_rows(const kv::Generation& generation) {
   kv::PassRows rows;
   BlockTables tables;
-  for (size_t i = 0; i < sequences_.size(); ++i) {
-    if (sequences_[i] < 0) continue;
-    const BlockTable& table = manager_->table(sequences_[i]);
+  for (const auto& [seq, table] : manager_->tables()) {
+    const auto i = static_cast<size_t>(seq);
     const std::span<const int32_t> known = generation.tokens(i);
     const int computed = table.num_tokens();
     const int chunk = std::min(static_cast<int>(known.size()) - computed, max_chunk_);
-    if (!manager_->extend(sequences_[i], chunk)) {
+    if (!manager_->extend(seq, chunk)) {
       throw std::logic_error("the pool was checked to hold this");
     }
     const auto in_pass = known.first(static_cast<size_t>(computed + chunk));
@@ -49,25 +46,19 @@ kv::PassRows PagedEngine::next_rows(const kv::Generation& generation) {
   return rows;
 }
 
-void PagedEngine::free_sequence(size_t i) {
-  const int seq = std::exchange(sequences_[i], -1);
-  if (seq >= 0) manager_->free_sequence(seq);
-}
-
 kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
                                          const kv::TokenCallback& on_token) {
   kv::Generation generation(requests, model_->config(), on_token);
   kv::check_seq_len_limit(requests, options_.engine.max_seq_len);
   kv::GenerateResult result;
-  if (requests.empty()) return result;
   kv::PassTimer timer;
   make_cache(requests);
-  sequences_.clear();
   for (size_t i = 0; i < requests.size(); ++i) {
-    sequences_.push_back(generation.active(i) ? manager_->add_sequence() : -1);
+    const int seq = manager_->add_sequence();  // i, as the manager is new
+    if (!generation.active(i)) manager_->free_sequence(seq);
   }
   const kv::AtEnd free_all{[this] {
-    for (size_t i = 0; i < sequences_.size(); ++i) free_sequence(i);
+    while (!manager_->tables().empty()) manager_->free_sequence(manager_->tables().begin()->first);
   }};
   while (generation.any_active()) {
     const kv::PassRows rows = next_rows(generation);
@@ -75,7 +66,7 @@ kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
     lesson03::note_blocks(result.counters, *manager_, *cache_);
     generation.accept(rows, logits);
     for (const size_t i : rows.requests) {
-      if (!generation.active(i)) free_sequence(i);
+      if (!generation.active(i)) manager_->free_sequence(static_cast<int>(i));
     }
     timer.end_pass(rows.num_rows(), rows.num_seqs(), result);
   }

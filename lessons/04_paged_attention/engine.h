@@ -39,15 +39,13 @@ class PagedEngine : public kv::Engine {
  private:
   void make_cache(std::span<const kv::Request> requests);
   kv::PassRows next_rows(const kv::Generation& generation);
-  void free_sequence(size_t i);
 
   kv::Model* model_;
   PagedOptions options_;
   int max_chunk_;
   std::optional<PagedKvCache> cache_;
   std::optional<PagedCacheAttention> attention_;  // borrows cache_
-  std::optional<BlockManager> manager_;
-  std::vector<int> sequences_;  // [requests] the manager's numbers; -1 means none
+  std::optional<BlockManager> manager_;           // a request's sequence has the request's number
 };
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);

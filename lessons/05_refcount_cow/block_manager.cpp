@@ -77,10 +77,7 @@ bool BlockManager::append(std::span<const Growth> growths) {
   // Memory comes first: once the copies are made, nothing can fail.
   std::vector<int32_t> fresh;  // blocks of one sequence
   fresh.reserve(static_cast<size_t>(plan.num_blocks));
-  for (const Plan::Step& step : plan.steps) {
-    BlockTable& table = tables_.at(step.seq);
-    table.reserve(static_cast<size_t>(table.num_blocks() + step.new_blocks));
-  }
+  for (const Plan::Step& step : plan.steps) tables_.at(step.seq).reserve(pool_.num_blocks());
   if (!plan.copying.empty()) copy_on_write(plan.copying);
   for (const auto& [seq, num_tokens, new_blocks] : plan.steps) {
     fresh.clear();

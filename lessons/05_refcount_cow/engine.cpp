@@ -6,6 +6,7 @@
 
 #include "common/at_end.h"
 #include "copy_blocks.h"
+#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 
 namespace lesson05 {
 
@@ -33,7 +34,7 @@ void SharingEngine::make_cache(std::span<const kv::Request> requests) {
     cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size);
     // Blocks are copied whole: unwritten slots need a value, because tools report reads of
     // uninitialized memory.
-    if (model_->device() == kv::Device::kCuda) cache_->fill(0, model_->stream());
+    if (model_->device() == kv::Device::kCuda) lesson03::fill_blocks(*cache_, 0, model_->stream());
     attention_.emplace(model_->config(), *cache_);
   }
   manager_.emplace(num_blocks, options_.block_size, [this](std::span<const BlockCopy> copies) {

@@ -76,7 +76,7 @@ std::optional<std::span<const int32_t>> KvCacheManager::allocate_slots(
 /// caller takes the references.
 BlockTable& KvCacheManager::add(int64_t id, const ComputedBlocks& computed, int num_new_tokens) {
   BlockTable table(block_size());
-  table.reserve(new_blocks_.size());  // the whole pool: a table that grows allocates nothing
+  table.reserve(pool_->num_blocks());  // the whole pool: a table that grows allocates nothing
   table.extend(computed.num_tokens, computed.block_ids);
   table.blocks_to_extend(num_new_tokens);  // throws for a wrong number
   const auto added = requests_.emplace(id, Request{std::move(table), computed.chain}).first;

@@ -63,7 +63,6 @@ bool SchedulerOf<Manager>::before(const ScheduledRequest& a, const ScheduledRequ
 
 template <KvManager Manager>
 void SchedulerOf<Manager>::wait(Queue& from, Queue::iterator request) {
-  request->state = RequestState::kWaiting;
   auto place = waiting_.end();
   while (place != waiting_.begin() && before(*request, *std::prev(place))) --place;
   waiting_.splice(place, from, request);
@@ -144,7 +143,6 @@ void SchedulerOf<Manager>::schedule_waiting(int& budget) {
 template <KvManager Manager>
 void SchedulerOf<Manager>::start(Queue::iterator request, int num_computed) {
   running_.splice(running_.end(), waiting_, request);
-  request->state = RequestState::kRunning;
   request->num_computed = request->num_cached = num_computed;
   (request->num_preemptions > 0 ? output_.resumed : output_.started).push_back(request->id);
 }
@@ -171,7 +169,7 @@ void SchedulerOf<Manager>::update(std::span<const Chunk> chunks) {
   for (const Chunk& chunk : chunks) {
     const auto found = requests_.find(chunk.id);
     // It was finished while the pass ran, and perhaps submitted again.
-    if (found == requests_.end() || found->second->state != RequestState::kRunning) continue;
+    if (found == requests_.end() || !manager_->holds(chunk.id)) continue;
     ScheduledRequest& request = *found->second;
     const int computed = request.num_computed + chunk.num_tokens;
     if (computed / manager_->block_size() > request.num_computed / manager_->block_size()) {
@@ -197,10 +195,10 @@ template <KvManager Manager>
 bool SchedulerOf<Manager>::finish(int64_t id) {
   const auto found = requests_.find(id);
   if (found == requests_.end()) return false;
-  if (manager_->holds(id)) manager_->free(id);
+  const bool runs = manager_->holds(id);
+  if (runs) manager_->free(id);
   std::erase(preempted_, id);
-  Queue& queue = found->second->state == RequestState::kRunning ? running_ : waiting_;
-  queue.erase(found->second);
+  (runs ? running_ : waiting_).erase(found->second);
   requests_.erase(found);
   return true;
 }
@@ -212,8 +210,7 @@ void SchedulerOf<Manager>::check_fits(int64_t id, size_t num_prompt, int max_tok
   const int64_t needed = manager_->max_blocks(slots);
   if (needed > manager_->pool().num_blocks()) {
     kv::user_error(
-        "request {} needs {}, the pool has {}; generate fewer tokens or give the "
-        "pool more blocks",
+        "request {} needs {}, the pool has {}; generate fewer tokens or give the pool more blocks",
         id, kv::count_of(needed, "block"), manager_->pool().num_blocks());
   }
   if (!options_.chunked_prefill && slots > options_.max_tokens_per_pass) {
@@ -239,7 +236,7 @@ void SchedulerOf<Manager>::check() const {
                                        waiting_.size(), running_.size()));
   }
   for (auto r = waiting_.begin(); r != waiting_.end(); ++r) {
-    if (r->state != RequestState::kWaiting || manager_->holds(r->id) || &request(r->id) != &*r) {
+    if (manager_->holds(r->id) || &request(r->id) != &*r) {
       throw std::logic_error(fmt::format("request {} waits and holds blocks, or runs", r->id));
     }
     if (r != waiting_.begin() && before(*r, *std::prev(r))) {
@@ -247,7 +244,7 @@ void SchedulerOf<Manager>::check() const {
     }
   }
   for (const ScheduledRequest& r : running_) {
-    if (r.state != RequestState::kRunning || !manager_->holds(r.id) || &request(r.id) != &r) {
+    if (!manager_->holds(r.id) || &request(r.id) != &r) {
       throw std::logic_error(fmt::format("request {} runs without blocks, or waits", r.id));
     }
     if (r.num_computed > manager_->table(r.id).num_tokens()) {

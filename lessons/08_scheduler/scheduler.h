@@ -43,14 +43,12 @@ struct RequestOptions {
   bool skip_reading_prefix_cache = false;  // it finds nothing; others find what it computes
 };
 
-enum class RequestState { kWaiting, kRunning };
-
-/// A request as the scheduler sees it: tokens and progress. It knows no text and no logits.
+/// A request as the scheduler sees it: tokens and progress. It knows no text and no logits. It runs
+/// if and only if it holds blocks.
 struct ScheduledRequest {
   int64_t id = 0;
   int64_t arrival = 0;     // order of submission
   RequestOptions options;  // without the extra keys, which are in `hashes`
-  RequestState state = RequestState::kWaiting;
   std::vector<int32_t> tokens;  // known: the prompt and what has been generated
   BlockHashes hashes;           // of the tokens' full blocks; they outlast waiting and preemption
   int num_prompt = 0;
@@ -151,8 +149,8 @@ class SchedulerOf {
   const SchedulerOptions& options() const { return options_; }
   const Manager& manager() const { return *manager_; }
 
-  /// Throws std::logic_error unless every request is in the queue of its state alone, only running
-  /// requests hold blocks, and the pool is sound.
+  /// Throws std::logic_error unless every request is in one queue, those that hold blocks are in
+  /// running(), and the pool is sound.
   void check() const;
 
  private:

@@ -24,6 +24,18 @@ lesson03::BlockTables tables_of(const Manager& manager, std::span<const Chunk> c
   return tables;
 }
 
+/// The arguments that compute the slots of a pass, into slots [num_rows].
+inline ComputeSlotMappingArgs slots_of(const lesson04::PagedAttentionArgs& pass, int64_t* slots) {
+  return {.first_row = pass.first_row,
+          .seq_len = pass.seq_len,
+          .block_tables = pass.block_tables,
+          .num_seqs = pass.num_seqs,
+          .num_rows = pass.num_rows,
+          .max_blocks_per_seq = pass.max_blocks_per_seq,
+          .block_size = pass.cache.block_size,
+          .slot_mapping = slots};
+}
+
 /// Computes the slots of a pass once, before its first layer writes. An attention that makes its
 /// heads itself (kv::Attention::makes_heads()) finds slots through the block tables and needs no
 /// mapping.
@@ -40,16 +52,7 @@ class ServingAttention : public kv::Attention {
   }
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
     if (rows.layer == 0 && rows.heads == nullptr) {
-      const lesson04::PagedAttentionArgs args = pass_.args_of(rows);
-      compute_slot_mapping({.first_row = args.first_row,
-                            .seq_len = args.seq_len,
-                            .block_tables = args.block_tables,
-                            .num_seqs = args.num_seqs,
-                            .num_rows = args.num_rows,
-                            .max_blocks_per_seq = args.max_blocks_per_seq,
-                            .block_size = args.cache.block_size,
-                            .slot_mapping = slots_.as<int64_t>()},
-                           stream);
+      compute_slot_mapping(slots_of(pass_.args_of(rows), slots_.as<int64_t>()), stream);
     }
     pass_.forward(rows, slots_.as<int64_t>(), stream);
   }

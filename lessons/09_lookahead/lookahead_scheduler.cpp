@@ -76,7 +76,7 @@ void LookaheadScheduler::add_token(int64_t id, int32_t token) {
   const auto found = guesses_.find(id);
   if (found == guesses_.end()) return;
   std::vector<int32_t>& guesses = found->second;
-  const bool right = guesses.front() == token && request(id).state == RequestState::kRunning;
+  const bool right = guesses.front() == token && manager_->holds(id);
   if (!right) return strike_out(id);
   guesses.erase(guesses.begin());
   if (guesses.empty()) guesses_.erase(found);
@@ -88,7 +88,7 @@ void LookaheadScheduler::add_token(int64_t id, int32_t token) {
 /// Drops the rest of a request's guesses. A preempted request has no slots to take back.
 void LookaheadScheduler::strike_out(int64_t id) {
   guesses_.erase(id);
-  if (request(id).state != RequestState::kRunning) return;
+  if (!manager_->holds(id)) return;
   rewind(*manager_, *pool_, id, request(id).num_computed);
 }
 

@@ -14,7 +14,6 @@
 namespace lesson09 {
 
 using lesson08::Chunk;
-using lesson08::RequestState;
 using lesson08::ScheduledRequest;
 using lesson08::Scheduler;
 using lesson08::SchedulerOptions;

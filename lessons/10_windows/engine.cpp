@@ -63,15 +63,8 @@ void WindowedAttention::compute_slots(const kv::AttentionRows& rows,
                                       const kv::Stream& stream) const {
   GroupSlotMappingArgs args{.num_groups = static_cast<int>(passes_.size())};
   for (size_t group = 0; group < passes_.size(); ++group) {
-    const lesson04::PagedAttentionArgs pass = passes_[group].args_of(rows);
-    args.block_tables[group] = pass.block_tables;
-    args.rows = {.first_row = pass.first_row,
-                 .seq_len = pass.seq_len,
-                 .num_seqs = pass.num_seqs,
-                 .num_rows = pass.num_rows,
-                 .max_blocks_per_seq = pass.max_blocks_per_seq,
-                 .block_size = pass.cache.block_size,
-                 .slot_mapping = slots_.as<int64_t>()};
+    args.rows = lesson08::slots_of(passes_[group].args_of(rows), slots_.as<int64_t>());
+    args.block_tables[group] = args.rows.block_tables;
   }
   group_slot_mapping(args, stream);
 }

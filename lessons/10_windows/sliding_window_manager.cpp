@@ -53,13 +53,9 @@ void SlidingWindowManager::add(int64_t id, std::span<const int32_t> entries) {
   // Null blocks stand in front and nowhere else.
   const auto num_null = static_cast<int>(std::ranges::count(entries, kNull));
   Request added{.table = BlockTable(pool_->block_size()), .num_null = num_null, .num_cached = size};
-  added.table.reserve(static_cast<size_t>(pool_->num_blocks()));  // group 0 has as many entries
+  added.table.reserve(pool_->num_blocks());  // group 0 has as many entries
   added.table.extend(size * pool_->block_size(), entries);
   requests_.emplace(id, std::move(added));
-}
-
-void SlidingWindowManager::extend(int64_t id, int num_tokens, std::span<const int32_t> new_blocks) {
-  requests_.at(id).table.extend(num_tokens, new_blocks);
 }
 
 std::span<const int32_t> SlidingWindowManager::skipped_blocks(int64_t id, int num_computed) const {
@@ -90,14 +86,6 @@ void SlidingWindowManager::free(int64_t id) {
   pool_->free_blocks(held_blocks(request(id)));
   requests_.erase(id);
 }
-
-std::span<const int32_t> SlidingWindowManager::held_blocks(const Request& of) const {
-  return of.table.block_ids().subspan(static_cast<size_t>(of.num_null));
-}
-
-const BlockTable& SlidingWindowManager::table(int64_t id) const { return request(id).table; }
-
-int SlidingWindowManager::first_block(int64_t id) const { return request(id).num_null; }
 
 void SlidingWindowManager::count_tables(std::unordered_map<int32_t, int>& num_tables) const {
   for (const auto& [id, of] : requests_) {

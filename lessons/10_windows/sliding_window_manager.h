@@ -42,7 +42,9 @@ class SlidingWindowManager {
   /// Takes the references of a request that was added.
   void touch(int64_t id) { pool_->touch(held_blocks(request(id))); }
   /// Adds num_tokens tokens, in these new blocks.
-  void extend(int64_t id, int num_tokens, std::span<const int32_t> new_blocks);
+  void extend(int64_t id, int num_tokens, std::span<const int32_t> new_blocks) {
+    requests_.at(id).table.extend(num_tokens, new_blocks);
+  }
 
   /// Blocks that have fallen out when num_computed tokens are computed, but are still held.
   std::span<const int32_t> skipped_blocks(int64_t id, int num_computed) const;
@@ -59,8 +61,8 @@ class SlidingWindowManager {
   void forget(int64_t id) { requests_.erase(id); }
 
   /// The request's table; its entries before first_block() are null blocks.
-  const BlockTable& table(int64_t id) const;
-  int first_block(int64_t id) const;
+  const BlockTable& table(int64_t id) const { return request(id).table; }
+  int first_block(int64_t id) const { return request(id).num_null; }
   /// Throws std::logic_error unless each table has null blocks in front and blocks after them, as
   /// many as its tokens fill. Counts the tables that hold each block.
   void count_tables(std::unordered_map<int32_t, int>& num_tables) const;
@@ -72,7 +74,9 @@ class SlidingWindowManager {
     int num_cached = 0;  // blocks in front that can be found, or could be when they fell out
   };
   /// The blocks in a request's table, without the null blocks.
-  std::span<const int32_t> held_blocks(const Request& request) const;
+  static std::span<const int32_t> held_blocks(const Request& of) {
+    return of.table.block_ids().subspan(static_cast<size_t>(of.num_null));
+  }
   const Request& request(int64_t id) const;
 
   BlockPool* pool_;

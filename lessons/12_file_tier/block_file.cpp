@@ -92,8 +92,7 @@ std::string fault_of_file_header(std::span<const std::byte> bytes, const FileSha
   if (found.shape == wanted) return {};
   return fmt::format(
       "holds {}, wanted {}; the fingerprint stands for the model, the device and the kernel; "
-      "remove "
-      "it, or give another path",
+      "remove it, or give another path",
       text_of(found.shape), text_of(wanted));
 }
 

@@ -6,7 +6,7 @@
 
 #include "fp8_attention.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
-#include "lessons/08_scheduler/compute_slot_mapping.h"
+#include "lessons/08_scheduler/serving_attention.h"
 #include "qwen3/attention.h"
 #include "write_kv_fp8.h"
 
@@ -31,15 +31,7 @@ class Fp8CacheAttention : public kv::Attention {
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
     const PagedAttentionArgs args = pass_.args_of(rows);
     if (rows.layer == 0 && rows.heads == nullptr) {
-      lesson08::compute_slot_mapping({.first_row = args.first_row,
-                                      .seq_len = args.seq_len,
-                                      .block_tables = args.block_tables,
-                                      .num_seqs = args.num_seqs,
-                                      .num_rows = args.num_rows,
-                                      .max_blocks_per_seq = args.max_blocks_per_seq,
-                                      .block_size = args.cache.block_size,
-                                      .slot_mapping = slots_.as<int64_t>()},
-                                     stream);
+      lesson08::compute_slot_mapping(lesson08::slots_of(args, slots_.as<int64_t>()), stream);
     }
     if (!is_fp8_) return pass_.forward(rows, slots_.as<int64_t>(), stream);
     write_kv_fp8({.k = rows.k,

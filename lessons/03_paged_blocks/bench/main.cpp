@@ -12,6 +12,7 @@
 #include <random>
 #include <vector>
 
+#include "cli/fill_blocks.h"
 #include "common/table.h"
 #include "engine.h"
 #include "kv_blocks.h"
@@ -42,7 +43,7 @@ double gather_seconds(const kv::Model& model, int block_size, int length) {
   const kv::Stream& stream = model.stream();
   const int num_blocks = lesson03::blocks_for(length, block_size);
   lesson03::PagedKvCache cache(model.config(), stream, num_blocks, block_size);
-  cache.fill(1, stream);  // untouched memory would be read too fast
+  lesson03::fill_blocks(cache, 1, stream);  // untouched memory would be read too fast
   const auto layer_bytes =
       static_cast<size_t>(cache.bytes_reserved() / 2 / model.config().num_layers);
   std::vector<int32_t> ids(static_cast<size_t>(num_blocks));

@@ -96,9 +96,9 @@ std::vector<SequenceOnPage> PagedPage::sequences() const {
     return all;
   }
   for (size_t i = 0; i < live_.requests().size(); ++i) {
-    const int number = live_.engine<PagedEngine>().sequence_of(i);
-    if (number < 0) continue;
-    const viz::SequenceView view{fmt::format("R{}", i), static_cast<int>(i)};
+    const auto number = static_cast<int>(i);
+    if (!manager().tables().contains(number)) continue;
+    const viz::SequenceView view{fmt::format("R{}", i), number};
     all.push_back({view, manager().table(number), {}});
     for (const int32_t token : live_.tokens(i)) all.back().texts.push_back(live_.word(token));
   }

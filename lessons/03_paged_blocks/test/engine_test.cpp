@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/fill_blocks.h"
 #include "common/error.h"
 #include "common/parallel.h"
 #include "engine.h"
@@ -113,7 +114,8 @@ TEST_CASE("what unused slots hold leaves no trace") {
   for (const int byte : {0xFF, 0x7F, 0x00}) {  // NaN, huge, zero
     const auto engine = lesson03::make_engine(shipped_model(), {});
     engine->generate(requests);
-    dynamic_cast<lesson03::PagedEngine&>(*engine).cache()->fill(byte, shipped_model().stream());
+    lesson03::fill_blocks(*dynamic_cast<lesson03::PagedEngine&>(*engine).cache(), byte,
+                          shipped_model().stream());
     check_equal(engine->generate(requests), flat);
   }
 }
@@ -127,7 +129,7 @@ TEST_CASE("blocks are taken as tokens come and all are free at the end") {
   const auto result = engine->generate(requests, [&](size_t, int32_t) {
     // The token has just been drawn: it is known, but has no slot yet.
     const int tokens = prompt + generated++;
-    CHECK(paged.manager()->table(paged.sequence_of(0)).num_tokens() == tokens);
+    CHECK(paged.manager()->table(0).num_tokens() == tokens);
     CHECK(paged.manager()->pool().num_used() == (tokens + 3) / 4);
     return true;
   });

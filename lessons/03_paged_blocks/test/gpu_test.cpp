@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "cli/fill_blocks.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "tests/support/same_bits.h"
@@ -130,7 +131,7 @@ TEST_CASE("the engine gives lesson 02's bits for any block size and content of u
     check_equal(engine.generate(requests), flat);
     for (const int byte : {0xFF, 0x7F, 0x00}) {  // NaN, huge, zero
       CAPTURE(byte);
-      engine.cache()->fill(byte, model().stream());
+      lesson03::fill_blocks(*engine.cache(), byte, model().stream());
       check_equal(engine.generate(requests), flat);
     }
   }

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 #include "lessons/03_paged_blocks/engine.h"
 #include "lessons/03_paged_blocks/kv_blocks.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
@@ -29,21 +30,10 @@ inline const char* piece_name(int index) {
   return index == 0 ? "K" : index == 1 ? "V" : "the scales";
 }
 
-/// Sets every byte of every block, but not of the guards.
-inline void fill_blocks(lesson03::PagedKvCache& cache, int byte, const kv::Stream& stream) {
-  const lesson03::KvBlocks first = cache.layer(0);
-  for (int32_t id = 0; id < cache.num_layers() * cache.num_blocks(); ++id) {
-    for (int i = 0; i < first.num_pieces(); ++i) {
-      const lesson03::Piece piece = first.piece(id, i);
-      kv::fill_bytes(piece.data, byte, static_cast<size_t>(piece.bytes), stream);
-    }
-  }
-}
-
 /// Names the first guard row that was written to; "" if none was.
 inline std::string touched_guard(lesson03::PagedKvCache& cache, const kv::Stream& stream) {
-  const int guards = cache.guard_rows(), stride = cache.block_size() + guards;
   const lesson03::KvBlocks layer = cache.layer(0);
+  const int stride = layer.block_stride, guards = stride - layer.block_size;
   const auto row_bytes = static_cast<size_t>(layer.row_width() * layer.element_bytes);
   const int num_blocks = cache.num_layers() * cache.num_blocks();
   for (const void* block : {layer.k, layer.v}) {
@@ -277,7 +267,7 @@ void check_model_in_debug_pool(kv::Model& model) {
   const std::vector<int32_t> tokens{5, 300, 77, 12, 9, 41, 8, 120, 6, 30, 31, 7, 200, 15};
   const auto logits_with = [&](int guard_rows) {
     lesson03::PagedKvCache cache(model.config(), model.stream(), 4, 4, guard_rows);
-    cache.fill(0xFF, model.stream());
+    lesson03::fill_blocks(cache, 0xFF, model.stream());
     Attention attention(model.config(), cache);
     lesson03::BlockTable table(4);
     table.extend(14, std::vector<int32_t>{3, 0, 2, 1});

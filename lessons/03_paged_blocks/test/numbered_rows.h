@@ -60,7 +60,7 @@ inline std::string drawn(const Words& words, const lesson03::KvBlocks& cache, si
 inline lesson03::PagedKvCache blocks_of_two(int num_blocks, int num_kv_heads, int head_dim,
                                             const kv::Stream& stream) {
   lesson03::PagedKvCache cache(kvtest::shape(1, num_kv_heads, head_dim), stream, num_blocks, 2);
-  cache.fill(0xFF, stream);
+  lesson03::fill_blocks(cache, 0xFF, stream);
   return cache;
 }
 
@@ -87,7 +87,7 @@ inline void check_rows_in_slots(const kv::Stream& stream) {
 /// have is seen in the others, and what takes no account of the guards in a guard.
 inline void check_slots_outside(const kv::Stream& stream) {
   lesson03::PagedKvCache pool(kvtest::shape(1, 2, 8), stream, 4, 2, 1);
-  pool.fill(0xFF, stream);
+  lesson03::fill_blocks(pool, 0xFF, stream);
   const lesson03::KvBlocks all = pool.layer(0);
   lesson03::KvBlocks cache = off_by(all, all.block_stride, all.block_stride, stream.device());
   cache.num_blocks = 2;

@@ -9,6 +9,7 @@
 #include "engine.h"
 #include "lessons/01_no_cache/engine.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 #include "tests/support/random_model.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
@@ -54,7 +55,7 @@ TEST_CASE("a prompt in chunks gives the same bits wherever the chunks end") {
     // Slots that were not written yet hold NaN: a chunk that read ahead would show it.
     lesson04::PagedEngine engine(shipped_model(), {}, chunk);
     engine.generate(requests);
-    engine.cache()->fill(0xFF, shipped_model().stream());
+    lesson03::fill_blocks(*engine.cache(), 0xFF, shipped_model().stream());
     check_equal(engine.generate(requests), whole);
   }
 }

@@ -1,20 +1,51 @@
 #pragma once
 
 // The page of lesson 06: chains of hashes as a tree, a lookup that walks along it, and what a hash
-// that collides does to it. page.cpp has its commands, scene.cpp its picture.
+// that collides does to it. page.cpp: what its commands do; shown.cpp: what a lookup meets, and
+// what the blocks hold; scene.cpp: the picture.
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "cache.h"
 #include "engine.h"
 #include "viz/drawing/parts.h"
 #include "viz/pool_page.h"
+#include "viz/word_requests.h"
 
 namespace lesson06 {
+
+struct PageSettings {
+  int num_blocks = 24;
+  int block_size = 4;
+  int bits = 64;            // of the hash
+  bool trust_hash = false;  // equal hashes are enough; else tokens and parents are compared
+};
+
+using Requests = viz::WordRequests<KvCacheManager, BlockHashes>;
+
+/// A block that has the hash which was looked up.
+struct Candidate {
+  int32_t id = 0;
+  std::string after;  // the prefix that it was computed after
+  std::vector<std::string> words;
+  bool is_same = false;  // tokens and parent are those that were wanted
+};
+/// The comparison at a link for which a lookup found blocks with other tokens or another parent.
+struct Comparison {
+  size_t link = 0;
+  std::string after;
+  std::vector<Candidate> candidates;  // up to the one that was taken
+  bool trusted = false;               // the last one was taken despite other content
+};
+struct Lookup {
+  size_t num_found = 0;                       // blocks
+  int64_t num_refused = 0, num_others = 0;    // candidates: as the manager says, and as walk() met
+  std::optional<Comparison> comparison = {};  // the last one
+};
 
 /// The state that the picture shows.
 struct Shown {
@@ -23,7 +54,6 @@ struct Shown {
     int32_t id = 0;
     std::string hash;             // empty if it is not full
     std::optional<size_t> after;  // the node of the block before it
-    bool is_new = true;           // by the last command
   };
   /// A block's worth of the request's tokens.
   struct Link {
@@ -45,41 +75,47 @@ struct Shown {
   std::string reason;  // why the last command did what it did
 };
 
-class PrefixPage : public viz::PoolPage<Shown, CacheSettings> {
+class PrefixPage : public viz::PoolPage<Shown, PageSettings> {
  public:
   explicit PrefixPage(const viz::PageContext& context);
 
   std::vector<viz::Counter> counters() const override;
-  void check_invariants() const override {
-    cache_->check();
-    manager().check();
-  }
+  void check_invariants() const override;
   viz::Scene scene(const viz::Room& room) override;
   void draw(viz::Ui& ui) override;
 
  private:
+  // page.cpp
   std::string begin() override;
-  Shown look() override;
-  void changed() override;
   void refused(const viz::Command& command, const std::string& why) override;
   std::string ask(const std::string& name, std::vector<int32_t> tokens);
   std::string why_not_forge(const std::string& first, const std::string& second) const;
   void start_live(const std::string& prompt, int max_tokens);
   std::string live_story();
 
-  // Of the simulator, or of the engine while it runs.
+  // Of the engine during a live run, else of the page.
   const KvCacheManager& manager() const {
-    return live_.running() ? *live_.engine<PrefixEngine>().manager() : cache_->manager();
+    return live_.running() ? *live_.engine<PrefixEngine>().manager() : *manager_;
   }
-  std::vector<WordCache::Request> requests() const {
-    return cache_->asked().now<PrefixEngine>(live_);
-  }
-  void add_nodes(Shown& shown) const;
-  void add_links(Shown& shown, const WordCache::Request& request) const;
+  std::vector<Requests::Request> requests() const { return asked_.now<PrefixEngine>(live_); }
 
-  std::unique_ptr<WordCache> cache_;
-  std::string asked_;  // by the last command; empty if it was no lookup
-  std::string reason_;
+  // shown.cpp
+  Lookup walk(std::span<const int32_t> tokens, const BlockHashes& hashes,
+              const ComputedBlocks& computed) const;
+  std::span<const int32_t> beginning(const Requests::Request& request, size_t index) const;
+  bool is_wrong(const Requests::Request& request, size_t index) const;
+  int num_wrong() const;
+  Shown look() override;
+  void add_nodes(Shown& shown) const;
+  void add_links(Shown& shown, const Requests::Request& request, bool asked) const;
+
+  std::unique_ptr<BlockPool> pool_;
+  std::unique_ptr<KvCacheManager> manager_;  // borrows the pool
+  Requests asked_{8};
+  std::vector<std::vector<int32_t>> written_;  // [num_blocks] token 0 up to the end of the block
+  Lookup lookup_;                              // the last one
+  int64_t num_refused_ = 0;                    // candidates with another content
+  bool asked_now_ = false;                     // the command looked a request up, the last one
 };
 
 }  // namespace lesson06

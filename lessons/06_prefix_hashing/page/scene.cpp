@@ -210,12 +210,19 @@ class Picture {
         shown_.links, [&](const Shown::Link& link) { return link.found && link.id == node.id; });
   }
 
+  /// Whether the last command wrote the block.
+  bool is_new(const Shown::Node& node) const {
+    const auto block = static_cast<size_t>(node.id);
+    return std::ranges::count(before_.nodes, node.id, &Shown::Node::id) == 0 ||
+           before_.pool.blocks[block].tokens != shown_.pool.blocks[block].tokens;
+  }
+
   /// Whether a block changes only when the lookup is there: a new one, and one that is found, if it
   /// stays where it was.
   bool changes_late(size_t i) const {
     const Shown::Node& node = shown_.nodes[i];
+    if (is_new(node)) return true;
     const auto was = std::ranges::find(before_.nodes, node.id, &Shown::Node::id);
-    if (node.is_new || was == before_.nodes.end()) return node.is_new;
     const auto index = static_cast<size_t>(was - before_.nodes.begin());
     return is_found(node) && was_.node(index) == layout_.node(i);
   }
@@ -239,7 +246,7 @@ class Picture {
     for (const Shown::Node& child : shown_.nodes) {
       if (child.after != i) continue;
       viz::during(scene_, fmt::format("{}/arrow {}", id, arrow++),
-                  child.is_new ? story_.block(child.id) : when);
+                  is_new(child) ? story_.block(child.id) : when);
     }
     if (is_found(node)) {
       scene_.box(id + "/found", at, {}).edged(paint(Ink::kText), 2.5f).during(known);

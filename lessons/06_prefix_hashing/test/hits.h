@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 #include "lessons/03_paged_blocks/test/guards.h"
 #include "lessons/06_prefix_hashing/cli/generate_in.h"
 #include "lessons/06_prefix_hashing/compare_blocks.h"
@@ -62,7 +63,7 @@ inline void set_element(void* rows, int64_t at, float x, const kv::Stream& strea
 inline void check_compare_pair(kv::Device device) {
   const kv::Stream stream(device);
   lesson03::PagedKvCache cache(kvtest::shape(2, 1, 2), stream, 3, 2);
-  cache.fill(0, stream);
+  lesson03::fill_blocks(cache, 0, stream);
   const lesson06::BlockPair pair{.first = 0, .second = 2};
   const auto differing = [&] {
     return lesson06::compare_blocks({.first = &cache, .second = &cache, .pairs = {&pair, 1}},
@@ -82,7 +83,7 @@ inline void check_compare_pair(kv::Device device) {
   CHECK(differing() == 2);  // equal again
   lesson03::PagedKvCache zeros(kvtest::shape(1, 8, 64), stream, 1, 16);
   lesson03::PagedKvCache ones(kvtest::shape(1, 8, 64), stream, 1, 16);
-  zeros.fill(0, stream), ones.fill(0xFF, stream);
+  lesson03::fill_blocks(zeros, 0, stream), lesson03::fill_blocks(ones, 0xFF, stream);
   const lesson06::BlockPair both{.first = 0, .second = 0};
   INFO("K and V of 16 rows of 512 elements, and all of them differ");
   CHECK(lesson06::compare_blocks({.first = &zeros, .second = &ones, .pairs = {&both, 1}}, stream) ==
@@ -97,7 +98,7 @@ inline void check_compare_blocks(kv::Device device) {
     const auto config = kvtest::shape(kLayers, 2, 5);
     lesson03::PagedKvCache a(config, stream, 4, block_size);
     lesson03::PagedKvCache b(config, stream, 7, block_size, /*guard_rows=*/1);
-    a.fill(0, stream), lesson03_test::fill_blocks(b, 0, stream);
+    lesson03::fill_blocks(a, 0, stream), lesson03::fill_blocks(b, 0, stream);
     const int last = block_size * kWidth - 1;
     set_element(b.layer(0).piece(6, 0).data, 0, 1.0f, stream);  // the first element of all
     set_element(b.layer(kLayers - 1).piece(6, 1).data, last, 2.0f, stream);  // and the last
@@ -135,7 +136,7 @@ inline void check_compare_fp8(kv::Device device) {
     const auto config = kvtest::shape(2, 2, 5);
     lesson03::PagedKvCache a(config, stream, 3, block_size, 0, kv::KvFormat::kFp8);
     lesson03::PagedKvCache b(config, stream, 4, block_size, 1, kv::KvFormat::kFp8);
-    a.fill(0, stream), lesson03_test::fill_blocks(b, 0, stream);
+    lesson03::fill_blocks(a, 0, stream), lesson03::fill_blocks(b, 0, stream);
     const lesson06::BlockPair pair{.first = 0, .second = 3};
     int64_t wanted = 0;
     for (const int layer : {0, 1}) {

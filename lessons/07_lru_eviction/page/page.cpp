@@ -122,7 +122,7 @@ std::string EvictionPage::ask(const std::string& name, const std::string& text,
   const int64_t revived_before = pool_->metrics().num_revived;
   const Requests::Request& request =
       asked_.ask(*manager_, name, vocabulary_.tokens(text), BlockHashes(std::move(keys)),
-                 [](const auto&, const auto&) {});
+                 [](const auto&, const auto&, const auto&) {});
   return fmt::format("{}: {} of {} from the cache{}", name, request.num_cached_tokens,
                      kv::count_of(std::ssize(request.tokens), "token"),
                      what_happened(name, revived_before));

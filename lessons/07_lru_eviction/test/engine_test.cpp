@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lessons/02_flat_cache/engine.h"
+#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "poison.h"
@@ -63,7 +64,7 @@ TEST_CASE("poison makes a stale read visible") {
   // A poisoned block is read: its rows are NaN, and so are the logits.
   kv::Model& model = shipped_model();
   lesson03::PagedKvCache cache(model.config(), model.stream(), 4, 16);
-  cache.fill(0, model.stream());
+  lesson03::fill_blocks(cache, 0, model.stream());
   lesson04::PagedCacheAttention attention(model.config(), cache);
   lesson03::BlockTable table(16);
   const std::vector<int32_t> ids{2, 1};

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 #include "lessons/03_paged_blocks/test/guards.h"
 #include "lessons/07_lru_eviction/poison_blocks.h"
 #include "tests/support/kv_shape.h"
@@ -22,7 +23,7 @@ class PoisonedCache {
   PoisonedCache(const kv::Stream& stream, int head_dim,
                 kv::KvFormat format = kv::KvFormat::kActivations)
       : stream_(&stream), cache_(kvtest::shape(2, 2, head_dim), stream, 5, 3, 0, format) {
-    cache_.fill(0, stream);
+    lesson03::fill_blocks(cache_, 0, stream);
   }
   void poison(const std::vector<int32_t>& ids) {
     lesson07::poison_blocks({.cache = &cache_, .block_ids = ids, .scratch = &scratch_}, *stream_);

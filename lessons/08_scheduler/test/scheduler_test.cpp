@@ -14,7 +14,6 @@ namespace {
 using lesson06_test::found;
 using lesson06_test::range;
 using lesson08::Order;
-using lesson08::RequestState;
 using lesson08_test::Chunks;
 using lesson08_test::Ids;
 using lesson08_test::Server;
@@ -24,7 +23,7 @@ using lesson08_test::Server;
 TEST_CASE("a prompt runs, then one token of each pass") {
   Server s(8, 4);
   s.submit(1, range(0, 6), 10);
-  CHECK(s.request(1).state == RequestState::kWaiting);
+  CHECK(s.waiting() == Ids{1});
   CHECK(s.step() == Chunks{{1, 6}});
   CHECK(s.step() == Chunks{{1, 1}});
   CHECK(s.request(1).num_computed == 7);
@@ -133,7 +132,7 @@ TEST_CASE("a victim that has its chunk already leaves the batch once, and its bu
   // By priority, 2 is the more important one. 1 takes its chunk; 2 needs a third block, and 1 is
   // the victim.
   CHECK(s.step() == Chunks{{2, 1}});
-  CHECK(s.request(1).state == RequestState::kWaiting);
+  CHECK(s.waiting() == Ids{1});
   CHECK(s.request(1).num_preemptions == 1);
 }
 

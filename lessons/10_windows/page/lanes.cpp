@@ -31,15 +31,15 @@ constexpr float kTokens = 0.6f;   // height of the tokens, of that of a table
 class Lanes {
  public:
   Lanes(viz::Scene& scene, const WindowsPage& page, const Place& at)
-      : page_(page), now_(page.now_), before_(page.before_), scene_(scene), at_(at) {
+      : page_(page), scene_(scene), at_(at) {
     int entries = lesson03::blocks_for(viz::is_in_text(scene.room()) ? 24 : kLeastTokens, size_);
-    for (const Asked& asked : now_.asked) {
+    for (const Asked& asked : page_.now_.asked) {
       entries = std::max(entries, lesson03::blocks_for(asked.num_tokens() + 1, size_));
     }
     entries = (entries + 3) / 4 * 4;
     unit_ = (at.w - kGroupName) / static_cast<float>(entries * size_);
     const auto rows = static_cast<float>(num_groups_);
-    pitch_ = at.h / static_cast<float>(std::max<size_t>(now_.asked.size(), 1));
+    pitch_ = at.h / static_cast<float>(std::max<size_t>(page_.now_.asked.size(), 1));
     gap_ = pitch_ > 30 + 16 * rows ? kLaneGap : 2.0f;
     named_ = num_groups_ > 1 && unit_ * static_cast<float>(size_) >= kNarrow &&
              pitch_ > 60 + 24 * rows + kFrameName;
@@ -49,11 +49,11 @@ class Lanes {
   }
 
   void draw() {
-    if (now_.asked.empty()) {
+    if (page_.now_.asked.empty()) {
       viz::heading(scene_, "empty", {at_.x, at_.y, at_.w, viz::kHeading}, "no request yet");
     }
     float y = at_.y;
-    for (const Asked& asked : now_.asked) {
+    for (const Asked& asked : page_.now_.asked) {
       lane(asked, y);
       y += pitch_;
     }
@@ -96,7 +96,7 @@ class Lanes {
     }
     const float size = std::min({14.0f, 0.62f * at.h, (unit_ - 5) / std::max(widest, 0.1f)});
     const bool readable = size >= viz::readable(scene_.room(), kLeastToken);
-    const Asked* const was = before_.asked.find(asked.name);
+    const Asked* const was = page_.before_.asked.find(asked.name);
     const int known = was == nullptr ? 0 : was->num_tokens();
     if (at.h >= 9) {
       scene_.label(asked.name + "/tokens", {at.x, at.y, kGroupName - 6, at.h}, "tokens",
@@ -145,7 +145,7 @@ class Lanes {
     box.lighting({viz::block_id(block)});
     box.tip(fmt::format("{}, {}: entry {} is block {}", asked.name, page_.group_name(group), index,
                         block));
-    const Asked* const was = before_.asked.find(asked.name);
+    const Asked* const was = page_.before_.asked.find(asked.name);
     const bool fresh = was == nullptr || index >= std::ssize(was->tables.at(g));
     const Span when = found ? kFound : kTaken;
     if (fresh) box.comes_from(viz::block_id(block), when);
@@ -217,8 +217,6 @@ class Lanes {
   }
 
   const WindowsPage& page_;
-  const Shown& now_;
-  const Shown& before_;
   viz::Scene& scene_;
   const Place at_;
   const int num_groups_ = page_.manager().num_groups();

@@ -42,7 +42,10 @@ WindowsPage::WindowsPage(const viz::PageContext& context)
   declare_steps({"step",
                  {viz::number("COUNT", 1, 1000).or_else("1")},
                  "let the engine draw COUNT tokens",
-                 [this](auto& w) { return step(w[0].number); },
+                 [this](auto& w) {
+                   for (int i = 0; i < w[0].number && live_.step(); ++i) follow_engine();
+                   return shown_.reason;
+                 },
                  [](auto&) { return "there is no live run; `live` begins one"; }});
   reset();
 }
@@ -55,7 +58,7 @@ std::vector<viz::Verb> WindowsPage::requests() {
        "request NAME comes with PROMPT, a word a token: what all groups have of it is found, the "
        "rest computed in one pass",
        [this](auto& w) { return add(w[0].text, vocabulary_.tokens(w[1].text)); },
-       [this](auto& w) { return why_not_add(w[0].text, viz::words_in(w[1].text)); }},
+       [this](auto& w) { return why_not_add(w[0].text, viz::words_of(w[1].text).size()); }},
       {"continue",
        {name, viz::word("OTHER"), viz::text("WORDS"), viz::number("TOKENS", 0, 1024).or_else("0")},
        "request NAME comes with the first TOKENS that OTHER had, or with all of them if it is 0, "
@@ -63,8 +66,7 @@ std::vector<viz::Verb> WindowsPage::requests() {
        [this](auto& w) { return add(w[0].text, begun(w[1].text, w[3].number, w[2].text)); },
        [this](auto& w) {
          if (!said_.contains(w[1].text)) return "there was no request " + w[1].text;
-         return why_not_add(w[0].text,
-                            static_cast<int>(begun(w[1].text, w[3].number, w[2].text).size()));
+         return why_not_add(w[0].text, begun(w[1].text, w[3].number, w[2].text).size());
        }},
       {"append",
        {name, viz::number("TOKENS", 1, 1024)},
@@ -74,18 +76,21 @@ std::vector<viz::Verb> WindowsPage::requests() {
       {"free",
        {name},
        "NAME ends; what its full blocks hold can be found until they are taken",
-       [this](auto& w) { return free(w[0].text); }}};
+       [this](auto& w) {
+         manager_->free(shown_.asked.at(w[0].text).id);
+         shown_.asked.erase(w[0].text);
+         return tell(w[0].text + " ends: its full blocks can be found until they are taken");
+       }}};
 }
 
 std::string WindowsPage::begin() {
-  std::vector<KvCacheGroup> groups(1);
-  for (int g = 1; g <= settings_.num_sliding; ++g) groups.push_back({settings_.window, {}});
-  for (int g = 0; g <= settings_.num_sliding; ++g) groups[static_cast<size_t>(g)].layers = {g};
+  std::vector<KvCacheGroup> groups;
+  for (int g = 0; g <= settings_.num_sliding; ++g) {
+    groups.push_back({.window = g == 0 ? 0 : settings_.window, .layers = {g}});
+  }
   pool_ = std::make_unique<BlockPool>(settings_.num_blocks, settings_.block_size);
   manager_ = std::make_unique<KvCacheCoordinator>(*pool_, std::move(groups));
   said_.clear();
-  next_id_ = 0;
-  peak_ = 0;
   shown_ = {};
   shown_.blocks.resize(static_cast<size_t>(settings_.num_blocks) + 1);
   look();
@@ -102,9 +107,9 @@ std::string WindowsPage::too_long(int num_tokens) const {
                      kMostEntries);
 }
 
-std::string WindowsPage::why_not_add(const std::string& name, int num_tokens) const {
+std::string WindowsPage::why_not_add(const std::string& name, size_t num_tokens) const {
   if (num_tokens == 0) return "there are no words";
-  const std::string why = too_long(num_tokens);
+  const std::string why = too_long(static_cast<int>(num_tokens));
   return why.empty() ? shown_.asked.why_not_add(name) : why;
 }
 
@@ -119,46 +124,39 @@ std::vector<int32_t> WindowsPage::begun(const std::string& other, int num_tokens
 }
 
 std::string WindowsPage::add(const std::string& name, std::vector<int32_t> tokens) {
-  Asked asked;
-  asked.tokens = std::move(tokens);
-  asked.id = next_id_;
+  Asked asked{{}, next_id_++, 0, std::move(tokens)};
   const ComputedBlocks computed = manager_->get_computed_blocks(asked.tokens, asked.hashes);
   asked.num_found = computed.num_tokens;
   Lookup lookup = look_up(asked, computed);
   if (!manager_->allocate_slots(asked.id, asked.num_tokens() - computed.num_tokens, computed)) {
     viz::too_few_blocks("new " + name, pool_->num_free());
   }
-  ++next_id_;
   manager_->cache_blocks(asked.id, asked.tokens, asked.hashes, asked.num_tokens());
   const Asked& added = shown_.asked.add(name, std::move(asked));
   said_[name] = added.tokens;
-  lookup.name = name;
-  lookup.hue = added.hue;
+  lookup.request = added;
   shown_.lookup = std::move(lookup);
   return tell(told_of(shown_.lookup));
 }
 
 std::string WindowsPage::append(const std::string& name, int num_tokens) {
   Asked& asked = shown_.asked.at(name);
-  const std::vector<std::vector<int32_t>> was = asked.tables;
-  std::vector<int32_t> grown = asked.tokens;
-  for (int i = 0; i < num_tokens; ++i) {
-    grown.push_back(vocabulary_.tokens(kStory[grown.size() % std::size(kStory)])[0]);
-  }
   if (!manager_->allocate_slots(asked.id, num_tokens)) {
     viz::too_few_blocks("append " + name, pool_->num_free());
   }
-  asked.tokens = std::move(grown);
+  for (int i = 0; i < num_tokens; ++i) {
+    asked.tokens.push_back(vocabulary_.tokens(kStory[asked.tokens.size() % std::size(kStory)])[0]);
+  }
   manager_->cache_blocks(asked.id, asked.tokens, asked.hashes, asked.num_tokens());
   said_[name] = asked.tokens;
   look();
-  return tell_fallen(asked, was);
+  return tell_fallen(asked);
 }
 
-/// Tells which blocks left the tables since `was`, and which blocks of the past are taken again.
-std::string WindowsPage::tell_fallen(const Asked& asked,
-                                     const std::vector<std::vector<int32_t>>& was) {
+/// Tells which blocks left the tables just now, and which blocks of the past are taken again.
+std::string WindowsPage::tell_fallen(const Asked& asked) {
   const std::string& name = asked.name;
+  const std::vector<std::vector<int32_t>>& was = now_.asked.at(name).tables;
   std::vector<int32_t> fallen, again;
   for (size_t g = 0; g < asked.tables.size(); ++g) {
     for (size_t i = 0; i < asked.tables[g].size(); ++i) {
@@ -166,85 +164,67 @@ std::string WindowsPage::tell_fallen(const Asked& asked,
       const int32_t now = asked.tables[g][i];
       if (old == now) continue;
       if (old != BlockPool::kNullBlock) fallen.push_back(old);
-      if (now != BlockPool::kNullBlock &&
-          shown_.blocks.at(static_cast<size_t>(now)).times_taken > 1)
-        again.push_back(now);
+      if (now != BlockPool::kNullBlock && shown_.block(now).times_taken > 1) again.push_back(now);
     }
   }
-  const bool all_free = std::ranges::all_of(
-      fallen, [&](int32_t id) { return shown_.blocks.at(static_cast<size_t>(id)).hues.empty(); });
+  const bool all_free =
+      std::ranges::all_of(fallen, [&](int32_t id) { return shown_.block(id).hues.empty(); });
   const auto named = [](std::vector<int32_t> ids) {
     std::ranges::sort(ids);
-    return ids.size() > 3    ? kv::count_of(std::ssize(ids), "block")
-           : ids.size() == 1 ? fmt::format("block {}", ids[0])
-                             : fmt::format("blocks {}", fmt::join(ids, ", "));
+    if (ids.size() > 3) return kv::count_of(std::ssize(ids), "block");
+    return fmt::format("{} {}", ids.size() == 1 ? "block" : "blocks", fmt::join(ids, ", "));
   };
+  const auto is = [](const std::vector<int32_t>& ids) { return ids.size() == 1 ? "is" : "are"; };
   if (!fallen.empty()) {
     std::string words = named(fallen) + " fell out of the window";
-    if (all_free) words += fallen.size() == 1 ? ", and is free" : ", and are free";
-    if (!again.empty()) {
-      words += fmt::format("; {} {} taken again", named(again), again.size() == 1 ? "is" : "are");
-    }
+    if (all_free) words += fmt::format(", and {} free", is(fallen));
+    if (!again.empty()) words += fmt::format("; {} {} taken again", named(again), is(again));
     return tell(words, fmt::format("{}/1/null {}", name, manager_->first_block(asked.id, 1) - 1));
   }
   int waiting = 0;  // blocks
   for (int group = 1; group < manager_->num_groups(); ++group) {
     waiting += num_skipped(asked) / settings_.block_size - manager_->first_block(asked.id, group);
   }
-  return tell(
-      waiting == 0
-          ? fmt::format("the next token of {} sees something of every block", name)
-          : fmt::format("the next token of {} does not see {} any more: {} back when that comes",
-                        name, kv::count_of(waiting, "block"),
-                        waiting == 1 ? "it goes" : "they go"));
-}
-
-std::string WindowsPage::free(const std::string& name) {
-  manager_->free(shown_.asked.at(name).id);
-  shown_.asked.erase(name);
-  return tell(fmt::format("{} ends: its full blocks can be found until they are taken", name));
+  if (waiting == 0) return tell("the next token of " + name + " sees something of every block");
+  return tell(fmt::format("the next token of {} does not see {} any more: {} back when that comes",
+                          name, kv::count_of(waiting, "block"),
+                          waiting == 1 ? "it goes" : "they go"));
 }
 
 /// With one sliding group each second layer forgets, with more two of three do. The model's own
 /// number of layers says how many groups that makes.
 std::string WindowsPage::live(const std::string& prompt, int max_tokens) {
-  const auto num_prompt = static_cast<int>(live_.request(prompt, 1).prompt.size());
-  if (const std::string why = too_long(num_prompt + max_tokens); !why.empty()) {
+  kv::Request request = live_.request(prompt, max_tokens);
+  const int num_tokens = static_cast<int>(request.prompt.size()) + max_tokens;
+  if (const std::string why = too_long(num_tokens); !why.empty()) {
     kv::user_error("live: {}; nothing has changed", why);
   }
-  PageSettings settings = settings_;
-  const int every = std::min(settings.num_sliding, 2) + 1;
+  const int every = std::min(settings_.num_sliding, 2) + 1;
   std::vector<int> windows;
   for (int layer = 1; layer <= live_.model().config().num_layers; ++layer) {
-    windows.push_back(layer % every == 0 ? 0 : settings.window);
+    windows.push_back(layer % every == 0 ? 0 : settings_.window);
   }
   live_.model().set_windows(std::move(windows));
   auto engine = std::make_unique<WindowsEngine>(
       live_.model(),
-      PagedOptions{.block_size = settings.block_size, .num_blocks = settings.num_blocks});
-  settings.num_sliding = static_cast<int>(make_groups(live_.model().config()).size()) - 1;
-  live_.start(std::move(engine), {live_.request(prompt, max_tokens)});  // may refuse
-  settings_ = settings;
+      PagedOptions{.block_size = settings_.block_size, .num_blocks = settings_.num_blocks});
+  live_.start(std::move(engine), {std::move(request)});  // may refuse
+  settings_.num_sliding = static_cast<int>(make_groups(live_.model().config()).size()) - 1;
   begin();
   shown_.asked.add("A", {});
   follow_engine();
   return fmt::format("the engine begins with \"{}\"", prompt);
 }
 
-std::string WindowsPage::step(int count) {
-  for (int i = 0; i < count && live_.step(); ++i) follow_engine();
-  return shown_.reason;
-}
-
 std::vector<viz::Counter> WindowsPage::counters() const {
-  const BlockPool& pool = this->pool();
+  const BlockPool& pool = manager().pool();
   std::vector<viz::Counter> all{
       {"held", shown_.held, "blocks held", "Blocks that some table holds."},
       {"full", shown_.full, "if none forgot",
        "Blocks that would be held if every layer had full attention."},
       viz::share("saved_permille", shown_.full - shown_.held, shown_.full, "saved",
                  "Of these, the part that need not be held."),
-      {"peak", peak_, "most held",
+      {"peak", shown_.peak, "most held",
        "Blocks that were held at once at most, in the middle of a pass."},
       viz::free_counter(pool),
       {"cached", pool.num_cached(), "can be found", "Blocks with known tokens, held or free."},

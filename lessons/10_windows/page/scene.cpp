@@ -15,8 +15,6 @@ using viz::kHeading;
 using viz::Place;
 using viz::State;
 
-constexpr float kResult = 84;  // width of a row's result
-
 /// The group that holds the block or wrote it, and whether it is free, or taken again; without that
 /// where the room is narrow.
 std::string WindowsPage::badge_of(const Held& held, const viz::Room& room, float width) const {
@@ -58,8 +56,9 @@ void WindowsPage::draw_pool(viz::Scene& scene, const Place& at) const {
 /// its text.
 void WindowsPage::draw_lookup(viz::Scene& scene, const Place& at) const {
   const Lookup& lookup = now_.lookup;
-  std::string title = fmt::format("what each group has of {}'s prompt", lookup.name);
-  if (lookup.num_blocks == 0) title = lookup.name + " is too short: only full blocks are found";
+  std::string title = fmt::format("what each group has of {}'s prompt", lookup.request.name);
+  if (lookup.num_blocks == 0)
+    title = lookup.request.name + " is too short: only full blocks are found";
   if (live_.running()) title = "what the engine's tokens say";
   viz::heading(scene, "lookup", {at.x, at.y, at.w, kHeading}, title);
   const Place room{at.x, at.y + kHeading + 2, at.w, at.h - kHeading - 2};
@@ -93,15 +92,13 @@ viz::Bar WindowsPage::lookup_row(int group) const {
                .total = kv::count_of(blocks * settings_.block_size, "token"),
                .name_width = kGroupName,
                .total_width = kResult};
-  if (is_all) row.parts = {{.id = row.id, .size = blocks, .hue = lookup.hue}};
-  for (int i = 0; i < lookup.num_blocks && !is_all; ++i) {
-    const auto block = static_cast<size_t>(i);
-    const bool used = i < lookup.num_hit && lookup.used[g][block] != BlockPool::kNullBlock;
-    const State state = lookup.has[g][block] ? State::kCached : State::kFree;
+  if (is_all) row.parts = {{.id = row.id, .size = blocks, .hue = lookup.request.hue}};
+  for (size_t i = 0; !is_all && i < lookup.blocks[g].size(); ++i) {
+    const State state = lookup.blocks[g][i];
     row.parts.push_back({.id = fmt::format("{}/block {}", row.id, i),
                          .size = 1,
-                         .state = used ? State::kFound : state,
-                         .hue = used ? lookup.hue : -1});
+                         .state = state,
+                         .hue = state == State::kFound ? lookup.request.hue : -1});
   }
   return row;
 }
@@ -111,9 +108,8 @@ void WindowsPage::let_fall(viz::Scene& scene) const {
   for (const Asked& was : before_.asked) {
     const Asked* const now = now_.asked.find(was.name);
     for (size_t group = 0; group < was.tables.size(); ++group) {
-      const bool stays = now != nullptr && group < now->tables.size();
       viz::leave_table(scene, fmt::format("{}/{}", was.name, group), was.tables[group],
-                       stays ? now->tables[group] : std::vector<int32_t>(), kFalls);
+                       now != nullptr ? now->tables[group] : std::vector<int32_t>(), kFalls);
     }
   }
 }
@@ -131,7 +127,7 @@ viz::Scene WindowsPage::scene(const viz::Room& room) {
   const float top = note.bottom() + kGap + 4, low = legend.y - kGap - top, half = 0.52f * room.w;
   draw_lanes(scene, *this, lanes);
   const bool found = std::ranges::any_of(now_.lookup.alone, [](int64_t n) { return n > 0; });
-  const bool too_short = !now_.lookup.name.empty() && now_.lookup.num_blocks == 0;
+  const bool too_short = !now_.lookup.request.name.empty() && now_.lookup.num_blocks == 0;
   const bool has_lookup = live_.running() || found || (too_short && !viz::is_in_text(room));
   draw_pool(scene, {0, top, has_lookup ? half - 2 * kGap : room.w, low});
   if (has_lookup) draw_lookup(scene, {half, top, room.w - half, low});

@@ -2,7 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
+#include <utility>
 
 #include "windows.h"
 
@@ -35,18 +35,14 @@ int WindowsPage::num_skipped(const Asked& asked) const {
 }
 
 /// Asks each group alone, and for each block. `computed` is the prefix that they agreed on.
-Lookup WindowsPage::look_up(const Asked& asked, const ComputedBlocks& computed) {
-  const int size = settings_.block_size;
+Lookup WindowsPage::look_up(Asked& asked, const ComputedBlocks& computed) {
   Lookup found;
-  found.num_blocks = (asked.num_tokens() - 1) / size;
+  found.num_blocks = (asked.num_tokens() - 1) / settings_.block_size;
   found.num_hit = computed.chain.num_blocks;
-  BlockHashes hashes = asked.hashes;
   const std::vector<int32_t> full =
-      manager_->full().get_computed_blocks(asked.tokens, hashes).block_ids;
+      manager_->full().get_computed_blocks(asked.tokens, asked.hashes).block_ids;
   const auto num_blocks = static_cast<size_t>(found.num_blocks);
   for (int group = 0; group < manager().num_groups(); ++group) {
-    const auto own = computed.block_ids.begin() + group * found.num_hit;
-    found.used.emplace_back(own, own + found.num_hit);
     const auto num_found = [&](size_t of_first, int window) {
       if (group == 0) return of_first;
       int64_t refused = 0;
@@ -55,21 +51,21 @@ Lookup WindowsPage::look_up(const Asked& asked, const ComputedBlocks& computed) 
           .size();
     };
     found.alone.push_back(static_cast<int>(num_found(full.size(), settings_.window)));
-    std::vector<bool>& has = found.has.emplace_back(num_blocks, false);
-    // A window of two needs one block: the last one.
-    for (size_t i = 0; i < full.size(); ++i) has[i] = num_found(i + 1, 2) == i + 1;
+    std::vector<viz::State>& blocks = found.blocks.emplace_back(num_blocks, viz::State::kFree);
+    const int32_t* const own = computed.block_ids.data() + group * found.num_hit;
+    for (size_t i = 0; i < full.size(); ++i) {
+      if (num_found(i + 1, 2) != i + 1) continue;  // a window of two needs one block: the last one
+      const bool used = std::cmp_less(i, found.num_hit) && own[i] != BlockPool::kNullBlock;
+      blocks[i] = used ? viz::State::kFound : viz::State::kCached;
+    }
   }
   return found;
 }
 
 /// Copies the current state of all requests and blocks.
 Shown WindowsPage::look() {
-  std::set<int32_t> full;  // blocks of group 0
-  std::vector<bool> was_free;
-  for (Held& block : shown_.blocks) {
-    was_free.push_back(block.hues.empty());
-    block.hues.clear();
-  }
+  const std::vector<Held> was = shown_.blocks;
+  for (Held& block : shown_.blocks) block.hues.clear();
   for (Asked& asked : shown_.asked) {
     asked.tables.clear();
     for (int group = 0; group < manager().num_groups(); ++group) {
@@ -77,22 +73,23 @@ Shown WindowsPage::look() {
       asked.tables.emplace_back(ids.begin(), ids.end());
       for (const int32_t id : ids) {
         if (id == BlockPool::kNullBlock) continue;
-        Held& block = shown_.blocks.at(static_cast<size_t>(id));
-        block.group = group;
-        block.hues.push_back(asked.hue);
-        if (group == 0) full.insert(id);
+        shown_.block(id).group = group;
+        shown_.block(id).hues.push_back(asked.hue);
       }
     }
   }
-  for (int32_t id = 1; id <= pool().num_blocks(); ++id) {
-    Held& block = shown_.blocks.at(static_cast<size_t>(id));
-    block.can_be_found = pool().block(id).is_cached;
+  int num_full = 0;  // blocks of group 0
+  for (int32_t id = 1; id <= manager().pool().num_blocks(); ++id) {
+    Held& block = shown_.block(id);
+    block.can_be_found = manager().pool().block(id).is_cached;
     if (block.hues.empty() && !block.can_be_found) block.group = -1;
-    if (!block.hues.empty() && was_free[static_cast<size_t>(id)]) ++block.times_taken;
+    if (block.hues.empty()) continue;
+    if (was[static_cast<size_t>(id)].hues.empty()) ++block.times_taken;
+    num_full += block.group == 0;
   }
-  shown_.held = pool().num_used();
-  shown_.full = static_cast<int>(full.size()) * manager().num_groups();
-  peak_ = std::max(peak_, shown_.held);
+  shown_.held = manager().pool().num_used();
+  shown_.full = num_full * manager().num_groups();
+  shown_.peak = std::max(shown_.peak, shown_.held);
   return shown_;
 }
 
@@ -101,12 +98,12 @@ std::string WindowsPage::told_of(const Lookup& lookup) const {
   const auto tokens = [&](int blocks) {
     return kv::count_of(int64_t{blocks} * settings_.block_size, "token");
   };
-  if (lookup.alone[0] == 0) return lookup.name + " finds nothing: all of it is computed";
+  if (lookup.alone[0] == 0) return lookup.request.name + " finds nothing: all of it is computed";
   std::vector<std::string> groups;
   for (size_t g = 0; g < lookup.alone.size(); ++g) {
     groups.push_back(group_name(static_cast<int>(g)) + " has " + tokens(lookup.alone[g]));
   }
-  return fmt::format("{}: {} finds {}", fmt::join(groups, ", "), lookup.name,
+  return fmt::format("{}: {} finds {}", fmt::join(groups, ", "), lookup.request.name,
                      tokens(lookup.num_hit));
 }
 

@@ -4,7 +4,6 @@
 // and what falls out of it. page.cpp: what its commands do; shown.cpp: what the groups hold and
 // have found; lanes.cpp and scene.cpp: what it shows.
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -36,13 +35,11 @@ struct Asked : viz::SequenceView {
 
 /// The cached blocks of each group when a prompt came.
 struct Lookup {
-  std::string name;  // of the request; empty before the first lookup
-  int hue = 0;
-  int num_blocks = 0;                           // full ones, without the prompt's last token
-  std::vector<std::vector<bool>> has = {};      // [groups][num_blocks]
-  std::vector<int> alone = {};                  // [groups] blocks of its longest hit, were it alone
-  int num_hit = 0;                              // blocks that all groups agreed on
-  std::vector<std::vector<int32_t>> used = {};  // [groups][num_hit] blocks; or the null block
+  viz::SequenceView request = {};                    // its name is empty before the first lookup
+  int num_blocks = 0;                                // full ones, without the prompt's last token
+  std::vector<std::vector<viz::State>> blocks = {};  // [groups][num_blocks] cached, used, or free
+  std::vector<int> alone = {};  // [groups] blocks of its longest hit, were it alone
+  int num_hit = 0;              // blocks that all groups agreed on
 };
 
 /// A block of the pool.
@@ -59,7 +56,10 @@ struct Shown {
   std::vector<Held> blocks = {};  // [num_blocks + 1], by id
   Lookup lookup = {};
   int held = 0, full = 0;  // blocks; blocks if no layer forgot
+  int peak = 0;            // blocks held at once
   std::string reason = {}, points_at = {};
+
+  Held& block(int32_t id) { return blocks.at(static_cast<size_t>(id)); }
 };
 
 class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
@@ -75,26 +75,23 @@ class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
   // page.cpp
   std::vector<viz::Verb> requests();
   std::string begin() override;
-  std::string why_not_add(const std::string& name, int num_tokens) const;
+  std::string why_not_add(const std::string& name, size_t num_tokens) const;
   std::string too_long(int num_tokens) const;
   std::string add(const std::string& name, std::vector<int32_t> tokens);
   std::string append(const std::string& name, int num_tokens);
-  std::string tell_fallen(const Asked& asked, const std::vector<std::vector<int32_t>>& was);
-  std::string free(const std::string& name);
+  std::string tell_fallen(const Asked& asked);
   std::vector<int32_t> begun(const std::string& other, int num_tokens, const std::string& words);
 
   std::string live(const std::string& prompt, int max_tokens);
-  std::string step(int count);
 
   // Of the engine during a live run, else of the page.
   const KvCacheCoordinator& manager() const {
     return live_.running() ? *live_.engine<WindowsEngine>().manager() : *manager_;
   }
-  const BlockPool& pool() const { return manager().pool(); }
 
   // shown.cpp
   void follow_engine();
-  Lookup look_up(const Asked& asked, const ComputedBlocks& computed);
+  Lookup look_up(Asked& asked, const ComputedBlocks& computed);
   Shown look() override;
   int num_skipped(const Asked& asked) const;
   std::string told_of(const Lookup& lookup) const;
@@ -113,14 +110,13 @@ class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
   std::unique_ptr<KvCacheCoordinator> manager_;       // borrows the pool
   std::map<std::string, std::vector<int32_t>> said_;  // by all requests that there were
   int64_t next_id_ = 0;
-  int peak_ = 0;  // blocks held at once
 };
 
 // Parts of a command's motion: fallen blocks go back, found blocks come, then new ones, and the
 // window slides.
 constexpr viz::Span kFalls{0.05f, 0.45f}, kFound{0, 0.4f}, kTaken{0.4f, 0.8f},
     kSlides{0.45f, 0.95f};
-constexpr float kGroupName = 68;  // width
+constexpr float kGroupName = 68, kResult = 84;  // widths, beside what a row shows
 
 /// The state in which a block that is held in this group is drawn.
 inline viz::State in_group(int group) {

@@ -9,6 +9,7 @@
 
 #include "common/table.h"
 #include "engine.h"
+#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 
 namespace bench {
 namespace {
@@ -44,7 +45,7 @@ class Loads {
       : cache_(model.config(), model.stream(), num_blocks + 1, block_size),
         host_(cache_.bytes_per_block(), model.device(), num_blocks + 1),
         swapper_(cache_, host_, model.stream()) {
-    cache_.fill(0, model.stream());
+    lesson03::fill_blocks(cache_, 0, model.stream());
     swap(Way::kOffload, num_blocks);
   }
 

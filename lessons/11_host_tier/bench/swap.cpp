@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/table.h"
+#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 #include "programs/bench.h"
 #include "qwen3/known_models.h"
 #include "swap_blocks.h"
@@ -50,7 +51,7 @@ struct Pools {
     for (size_t i = 0; i < ids.size(); ++i) moves[i].device = ids[i];
     std::ranges::shuffle(ids, rng);
     for (size_t i = 0; i < ids.size(); ++i) moves[i].host = ids[i];
-    cache.fill(0x5A, stream);
+    lesson03::fill_blocks(cache, 0x5A, stream);
     kv::fill_bytes(flat.data(), 0x5A, flat.bytes(), stream);
     stream.synchronize();
     std::memset(host.data(), 0xA5, host.bytes_per_block() * moves.size());

@@ -12,6 +12,7 @@
 #include "common/table.h"
 #include "common/temp_folder.h"
 #include "file_tier.h"
+#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 #include "programs/bench.h"
 #include "programs/report.h"
 #include "qwen3/known_models.h"
@@ -30,7 +31,7 @@ std::vector<Row> measure(kv::Device device) {
   lesson12::PagedKvCache cache(kv::known_model("Qwen3-0.6B").config, stream, kNumBlocks + 1,
                                kBlockSize);
   const lesson12::HostBlocks host(cache.bytes_per_block(), device, kNumBlocks + 1);
-  cache.fill(0x5A, stream);
+  lesson03::fill_blocks(cache, 0x5A, stream);
   std::memset(host.data(), 0x5A, host.bytes_per_block() * (kNumBlocks + 1));
   const kv::HostBuffer sums(device, (kNumBlocks + 1) * sizeof(uint64_t));
   std::vector<lesson12::BlockMove> blocks;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "checksum_blocks.h"
+#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 #include "lessons/11_host_tier/swap_blocks.h"
 #include "tests/support/kv_shape.h"
 
@@ -58,7 +59,7 @@ inline void check_damage(const kv::Stream& stream) {
   for (const kv::KvFormat format : kvtest::kFormats) {
     CAPTURE(static_cast<int>(format));
     lesson12::PagedKvCache cache(kvtest::shape(2, 1, 16), stream, 3, 2, 0, format);
-    cache.fill(0x5A, stream);
+    lesson03::fill_blocks(cache, 0x5A, stream);
     const kv::HostBuffer sums(stream.device(), 4 * sizeof(uint64_t));
     const auto sum = [&] {
       const BlockMove move{.device = 1, .host = 3};

@@ -15,6 +15,7 @@
 
 #include "e4m3.h"
 #include "kernels/round_kv.h"
+#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "tests/support/attention_runs.h"
 #include "tests/support/kv_shape.h"
@@ -136,7 +137,7 @@ inline void check_all_values(const kv::Stream& stream, int step = 1) {
     const auto num_rows = static_cast<int>(rows.size()) / (kHeads * kHeadDim);
     PagedKvCache cache(kvtest::shape(1, kHeads, kHeadDim), stream,
                        (num_rows + kBlockSize - 1) / kBlockSize, kBlockSize, 0, kv::KvFormat::kFp8);
-    cache.fill(0xFF, stream);  // what is not written is read, too
+    lesson03::fill_blocks(cache, 0xFF, stream);  // what is not written is read, too
     write_in_order(cache.layer(0), k, v, num_rows, stream);
     const Written found = read_cache(cache.layer(0), stream);
     const auto count_of = [&](uint8_t byte) { return std::ranges::count(found.scales, byte); };
@@ -168,7 +169,7 @@ inline void check_written_after(const kv::Stream& stream) {
   const auto rows = kvtest::random_bf16(kRows * kHeads * kHeadDim, 5, 3.0f);
   const auto k = kvtest::upload_rows(rows, stream), v = kvtest::upload_rows(rows, stream);
   PagedKvCache cache(kvtest::shape(1, kHeads, kHeadDim), stream, 3, 16, 0, kv::KvFormat::kFp8);
-  cache.fill(0xFF, stream);  // what is not written is read, too
+  lesson03::fill_blocks(cache, 0xFF, stream);  // what is not written is read, too
   write_in_order(cache.layer(0), k, v, kRows, stream, [&] {
     kv::round_kv({k.data(), v.data(), kRows, kHeads, kHeadDim}, stream);
   });
@@ -212,7 +213,7 @@ inline void check_heads_and_slots(const kv::Stream& stream) {
     }
     PagedKvCache cache(kvtest::shape(2, heads, head_dim), stream, kBlocks, block_size, 0,
                        kv::KvFormat::kFp8);
-    cache.fill(0xA5, stream);
+    lesson03::fill_blocks(cache, 0xA5, stream);
     const auto d_k = kvtest::upload_rows(k, stream), d_v = kvtest::upload_rows(v, stream);
     const auto d_slots = kvtest::upload(slots, stream);
     const KvBlocks layer = cache.layer(1);
@@ -272,7 +273,7 @@ inline void check_extreme_heads(const kv::Stream& stream) {
   PagedKvCache cache(kvtest::shape(1, static_cast<int>(heads.size()), kHeadDim), stream, 1, 1, 0,
                      kv::KvFormat::kFp8);
   const auto k = kvtest::upload_rows(rows, stream), v = kvtest::upload_rows(rows, stream);
-  cache.fill(0xFF, stream);  // what is not written is read, too
+  lesson03::fill_blocks(cache, 0xFF, stream);  // what is not written is read, too
   write_in_order(cache.layer(0), k, v, 1, stream);
   const Written found = read_cache(cache.layer(0), stream);
   const auto codes = [&](size_t head) {
