@@ -32,9 +32,9 @@ void add_model_options(CommandLine& command, GenerateOptions& options) {
              "model's config.json says")
       .between(0, std::numeric_limits<int32_t>::max());
   command
-      .value("--full-every N", options.full_every,
-             "with --window: each N-th layer sees all tokens; 0: none does")
-      .between(0, std::numeric_limits<int32_t>::max());
+      .value("--full-every N", options.full_every, "each N-th layer sees all tokens; 0: none does")
+      .between(0, std::numeric_limits<int32_t>::max())
+      .needs("--window");
   command
       .value("--kv-dtype NAME", options.kv_dtype,
              "of K and V: auto (fp32 on the CPU, bf16 on CUDA), or fp8, through which each row is "
@@ -49,7 +49,8 @@ void add_seed_option(CommandLine& command, GenerateOptions& options, const std::
 
 void add_json_option(CommandLine& command, GenerateOptions& options) {
   command
-      .value("--json FILE", options.json_file, "also write results as JSON; - for standard output")
+      .value("--json FILE", options.json_file,
+             "also write the results as JSON; - for standard output")
       .output_file();
 }
 

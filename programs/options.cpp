@@ -16,6 +16,7 @@
 #include "common/console.h"
 #include "common/error.h"
 #include "common/terminal.h"
+#include "common/utf8.h"
 
 namespace kv {
 namespace {
@@ -97,6 +98,7 @@ class Help : public CLI::Formatter {
   explicit Help(int columns) {
     column_width(static_cast<size_t>(std::clamp(columns / 2, 20, 34)));
     label("Excludes", "not with");
+    label("Needs", "only with");
   }
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
     const std::string name =
@@ -182,6 +184,11 @@ Option& Option::excludes(const std::string& other) {
   return *this;
 }
 
+Option& Option::needs(const std::string& other) {
+  option_->needs(app_->get_option(other));
+  return *this;
+}
+
 Option& Option::required() {
   option_->required();
   return *this;
@@ -221,8 +228,10 @@ Option CommandLine::list(const std::string& name, std::vector<std::string>& valu
   CLI::Option* added = app_->add_option(option, values, help)
                            ->type_name(type)
                            ->expected(1)
-                           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-                           ->capture_default_str();
+                           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  // The help has room for one default: of several it says how many there are.
+  if (values.size() == 1) added->default_str("[" + one_line(values[0], 60) + "]");
+  if (values.size() > 1) added->default_str(fmt::format("[{} of its own]", values.size()));
   return {app_.get(), added};
 }
 
@@ -258,6 +267,14 @@ bool CommandLine::parse(int argc, char** argv) {
     what = std::regex_replace(what, kTwice, "$1: found $2 values, wanted one");
     user_error("{}; {} --help lists the options", what, app_->get_name());
   } catch (const CLI::ParseError& error) {
+    // "--x excludes --y", "--x requires --y": in the words of the help
+    static const std::regex kPair("^(--[^ ]+) (excludes|requires) (--[^ ]+)$");
+    std::smatch pair;
+    const std::string what = error.what();
+    if (std::regex_match(what, pair, kPair)) {
+      user_error("{}: {} {}; {} --help lists the options", pair[1].str(),
+                 pair[2] == "excludes" ? "not with" : "only with", pair[3].str(), app_->get_name());
+    }
     user_error("{}; {} --help lists the options", error.what(), app_->get_name());
   }
   return true;

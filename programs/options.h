@@ -31,6 +31,8 @@ class Option {
   Option& output_file();
   /// The two cannot be given together. The other one has been added already.
   Option& excludes(const std::string& other);
+  /// Refused without the other one, which has been added already: alone it would change nothing.
+  Option& needs(const std::string& other);
   Option& required();
 
  private:

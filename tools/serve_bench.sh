@@ -39,7 +39,7 @@ url=$(grep -o 'http://[^ ]*' "$work/server.log")
 # send NAME CONCURRENCY ROUND: the requests of a file, all of them once
 send() {
   sed "s/^{/{\"cache_salt\":\"$3\",/" "$work/$1.jsonl" >"$work/salted"
-  "$bin/load" --url "$url" --prompts "$work/salted" --requests "$(wc -l <"$work/salted")" --concurrency "$2" --json "$work/$1.$3.json" >"$work/load.log"
+  "$bin/load" --url "$url" --prompts "$work/salted" --num-requests "$(wc -l <"$work/salted")" --concurrency "$2" --json "$work/$1.$3.json" >"$work/load.log"
 }
 for file in "$work"/requests_*.jsonl; do
   name=$(basename "$file" .jsonl)
@@ -47,7 +47,7 @@ for file in "$work"/requests_*.jsonl; do
 done
 # One after the other from one client, each with a salt of its own, so that nothing is found in the cache.
 for round in {0..15}; do sed "s/^{/{\"cache_salt\":\"$round\",/" "$work/first_token.jsonl"; done >"$work/salted"
-"$bin/load" --url "$url" --prompts "$work/salted" --requests 16 --concurrency 1 --json "$work/first_token.json" >"$work/load.log"
+"$bin/load" --url "$url" --prompts "$work/salted" --num-requests 16 --concurrency 1 --json "$work/first_token.json" >"$work/load.log"
 
 python3 - "$work" "$json" <<'PY'
 import json, pathlib, statistics, sys

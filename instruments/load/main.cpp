@@ -1,7 +1,7 @@
 // A load on a server with OpenAI's API: how long answers take, and whether equal requests get equal
 // ones.
 //
-//   load --concurrency 64 --requests 1000 --alone-too
+//   load --concurrency 64 --num-requests 1000 --alone-too
 //   load --url http://HOST:8000 --trace conversation_trace.jsonl --shrink 16 --plot times.svg
 
 #include <fmt/format.h>
@@ -149,7 +149,8 @@ void add_options(kv::CommandLine& command, Options& options) {
       "a prompt on each line, or a JSON object of the API's fields; taken again and again");
   command.value("--trace FILE", options.trace, "a trace in Mooncake's format, at its times")
       .excludes("--prompts");
-  command.value("--requests N", workload.num_requests, "requests to send").between(1, 10'000'000);
+  command.value("--num-requests N", workload.num_requests, "requests to send")
+      .between(1, 10'000'000);
   command.value("--concurrency N", options.concurrency, "requests in flight at once")
       .between(1, 10'000);
   command.value("--rate R", options.rate, "requests a second instead, at random moments")
@@ -165,23 +166,35 @@ void add_options(kv::CommandLine& command, Options& options) {
   command
       .value("--seed N", workload.seed, "of the made-up conversations, the moments, the sampling")
       .between(0, std::numeric_limits<int64_t>::max());
-  command.value("--turns N", workload.turns, "questions of a made-up conversation").between(1, 64);
+  command.value("--turns N", workload.turns, "questions of a made-up conversation")
+      .between(1, 64)
+      .excludes("--prompts")
+      .excludes("--trace");
   command
       .value("--copies N", workload.copies,
              "how often each is held, so that equal requests can be compared")
-      .between(1, 1000);
+      .between(1, 1000)
+      .excludes("--prompts")
+      .excludes("--trace");
   command.value("--system-words N", workload.system_words, "words of a made-up system prompt")
-      .between(6, 100'000);
+      .between(6, 100'000)
+      .excludes("--prompts")
+      .excludes("--trace");
   command.value("--shrink N", workload.shrink, "tokens of the trace for each token that is sent")
-      .between(1, 1 << 20);
-  command.value("--speed F", workload.speed, "seconds of the trace in a second").over(0, 1e6);
+      .between(1, 1 << 20)
+      .needs("--trace");
+  command.value("--speed F", workload.speed, "seconds of the trace in a second")
+      .over(0, 1e6)
+      .needs("--trace");
   command.flag("--alone-too", options.alone_too,
                "afterwards sends each request again with nothing beside it, and compares");
   command.value("--timeout SECONDS", options.timeout, "ends a request on which nothing comes")
       .over(0, 1e6);
-  command.value("--json FILE", options.json_file, "the numbers as JSON; - is standard output")
+  command
+      .value("--json FILE", options.json_file,
+             "also write the numbers as JSON; - for standard output")
       .output_file();
-  command.value("--plot FILE", options.plot_file, "draws the times as an SVG").output_file();
+  command.value("--plot FILE", options.plot_file, "draw the times as an SVG").output_file();
 }
 
 }  // namespace

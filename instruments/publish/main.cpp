@@ -12,6 +12,7 @@
 #include "instruments/publish/event_log.h"
 #include "instruments/watch/recording.h"
 #include "instruments/watch/sockets/sockets.h"
+#include "lessons/08_scheduler/cli/progress.h"
 #include "lessons/08_scheduler/cli/workload.h"
 #include "lessons/08_scheduler/engine.h"
 #include "programs/generate.h"
@@ -92,15 +93,20 @@ void run(const Options& options) {
   console.print("KV events at {}\n", output.name(options));
   console.flush();
   output.wait(options.wait_seconds);
-  const auto result =
-      engine.serve(workload.requests, workload.arrivals, {}, [&](const auto&, const auto&) {
-        output.send(log);
-        return !kv::interrupted();
-      });
+  std::optional<lesson08::ServeProgress> progress(std::in_place, kv::stderr_is_terminal());
+  const auto result = engine.serve(workload.requests, workload.arrivals, {},
+                                   [&](const auto& scheduler, const auto&) {
+                                     progress->pass(scheduler);
+                                     output.send(log);
+                                     return !kv::interrupted();
+                                   });
+  progress.reset();  // takes its live line away
   output.send(log);
   output.finish();
-  console.print("{} served in {}, {} of events\n",
-                kv::count_of(std::ssize(workload.requests), "request"),
+  console.print("{} {}, {} of events\n",
+                kv::interrupted()
+                    ? "interrupted after"
+                    : kv::count_of(std::ssize(workload.requests), "request") + " served in",
                 kv::count_of(result.generated.counters.passes, "pass"),
                 kv::count_of(output.num_batches(), "batch"));
 }
@@ -129,8 +135,10 @@ int main(int argc, char** argv) {
   command
       .value("--num-requests N", options.workload.num_requests, "requests of the made-up workload")
       .between(1, 100'000);
-  command.value("--requests FILE", options.requests_file,
-                "JSON lines instead: {\"prompt\": .., \"max_tokens\": .., \"pass\": ..}");
+  command
+      .value("--requests FILE", options.requests_file,
+             "JSON lines instead: {\"prompt\": .., \"max_tokens\": .., \"pass\": ..}")
+      .excludes("--num-requests");
   kv::add_pool_options(command, options.block_size, options.num_blocks,
                        "blocks in the pool; 0: as many as all need");
   return kv::run_main(command, argc, argv, [&] { run(options); });

@@ -294,9 +294,16 @@ int main(int argc, char** argv) {
   command
       .value("--generate N", options.generate,
              "prints a made-up trace of N requests in this format, and plays nothing")
-      .between(1, 1 << 30);
-  command.value("--json FILE", options.json_file, "the numbers as JSON; - is standard output")
-      .output_file();
-  command.value("--plot FILE", options.plot_file, "draws an SVG").output_file();
+      .between(1, 1 << 30)
+      .excludes("--pool-blocks")
+      .excludes("--policy");
+  command
+      .value("--json FILE", options.json_file,
+             "also write the numbers as JSON; - for standard output")
+      .output_file()
+      .excludes("--generate");
+  command.value("--plot FILE", options.plot_file, "draw the hit rates as an SVG")
+      .output_file()
+      .excludes("--generate");
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }

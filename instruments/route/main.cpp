@@ -126,18 +126,31 @@ void add_router_options(kv::CommandLine& command, Options& options) {
 void add_simulation_options(kv::CommandLine& command, Options& options) {
   command.value("--simulate TRACE", options.trace,
                 "plays a trace in Mooncake's format on simulated servers, under all policies");
-  command.value("--servers N", options.fleet.num_servers, "simulated servers").between(1, 10'000);
+  command.value("--servers N", options.fleet.num_servers, "simulated servers")
+      .between(1, 10'000)
+      .needs("--simulate");
   command.value("--pool-blocks N", options.pool_blocks, "blocks in the pool of each of them")
-      .between(1, 1 << 28);
+      .between(1, 1 << 28)
+      .needs("--simulate");
   command
       .value("--prefill-rate N", options.fleet.prefill_rate,
              "tokens of prompts that one of them computes in a second")
-      .over(0, 1e12);
+      .over(0, 1e12)
+      .needs("--simulate");
   command.value("--decode-rate N", options.fleet.decode_rate, "tokens of one answer in a second")
-      .over(0, 1e12);
-  command.value("--speed F", options.speed, "seconds of the trace in a second").over(0, 1e6);
-  command.value("--json FILE", options.json_file, "the numbers as JSON; - is standard output");
-  command.value("--plot FILE", options.plot_file, "draws the times as an SVG");
+      .over(0, 1e12)
+      .needs("--simulate");
+  command.value("--speed F", options.speed, "seconds of the trace in a second")
+      .over(0, 1e6)
+      .needs("--simulate");
+  command
+      .value("--json FILE", options.json_file,
+             "also write the numbers as JSON; - for standard output")
+      .output_file()
+      .needs("--simulate");
+  command.value("--plot FILE", options.plot_file, "draw the times as an SVG")
+      .output_file()
+      .needs("--simulate");
 }
 
 }  // namespace

@@ -159,6 +159,13 @@ void run(Options& options) {
     kv::user_error("--file {}: only lesson 12 has a file; add --lesson 12",
                    server.engine.file.string());
   }
+  if (server.engine.host_blocks > 0 && (server.engine.lesson < 11 || server.engine.lesson > 13)) {
+    kv::user_error(
+        "--host-blocks {}: lesson {:02} keeps no blocks in the host's memory; add --lesson 11 or "
+        "12, "
+        "or --store",
+        server.engine.host_blocks, server.engine.lesson);
+  }
   if (!server.kv_events_replay.empty() && server.kv_events.empty()) {
     kv::user_error("--kv-events-replay needs --kv-events");
   }

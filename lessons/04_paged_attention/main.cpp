@@ -192,7 +192,9 @@ int main(int argc, char** argv) {
       .flag("--walk", options.walk,
             "print one query's way over its keys, tile by tile, and nothing else")
       .excludes("--json");
-  command.value("--layer N", options.layer, "of the walk").between(0, 1 << 10);
-  command.value("--head N", options.head, "query head of the walk").between(0, 1 << 10);
+  command.value("--layer N", options.layer, "of the walk").between(0, 1 << 10).needs("--walk");
+  command.value("--head N", options.head, "query head of the walk")
+      .between(0, 1 << 10)
+      .needs("--walk");
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }

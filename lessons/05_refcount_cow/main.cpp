@@ -166,7 +166,8 @@ int main(int argc, char** argv) {
   command
       .value("--length-penalty X", options.length_penalty,
              "score = log probability / tokens ^ penalty; 0: the sum itself")
-      .real_between(0, 100);
+      .real_between(0, 100)
+      .needs("--beams");
   kv::add_pool_options(command, options.block_size, options.num_blocks);
   command
       .flag("--arithmetic", options.arithmetic,

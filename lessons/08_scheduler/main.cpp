@@ -281,8 +281,11 @@ int main(int argc, char** argv) {
       .between(1, 100'000);
   command.value("--bursts N", workload.num_bursts, "bursts they come in").between(1, 10'000);
   command.value("--max-tokens N", workload.max_tokens, "longest answer").between(1, 100'000);
-  command.value("--requests FILE", options.requests_file,
-                "JSON lines instead: {\"prompt\": .., \"max_tokens\": .., \"pass\": ..}");
+  command
+      .value("--requests FILE", options.requests_file,
+             "JSON lines instead: {\"prompt\": .., \"max_tokens\": .., \"pass\": ..}")
+      .excludes("--num-requests")
+      .excludes("--bursts");
   kv::add_pool_options(command, options.block_size, options.num_blocks,
                        "blocks in the pool; 0: as many as all need");
   command.value("--memory-utilization X", options.memory_utilization,
@@ -305,7 +308,8 @@ int main(int argc, char** argv) {
   command.flag("--no-caching", options.no_caching, "find no prefixes");
   command.flag("--no-check", options.no_check,
                "do not compare with lesson 02's engine, and with other ways to serve");
-  command.flag("--compare", options.compare, "compare with other ways, however long it takes");
+  command.flag("--compare", options.compare, "compare with other ways, however long it takes")
+      .excludes("--no-check");
   command.value("--timeline FILE", options.timeline_file, "draw what happened as an SVG");
   kv::add_json_option(command, options.generate);
   return kv::run_main(command, argc, argv, [&] { run(options); });

@@ -12,6 +12,7 @@
 
 #include "common/table.h"
 #include "engine.h"
+#include "lessons/08_scheduler/cli/progress.h"
 #include "lessons/08_scheduler/cli/workload.h"
 #include "programs/generate.h"
 #include "programs/report.h"
@@ -57,9 +58,13 @@ template <class Engine>
 Run serve(const std::string& name, kv::Model& model, const lesson03::PagedOptions& options,
           const lesson08::Workload& workload) {
   Engine engine(model, options, {.scheduler = {.max_tokens_per_pass = 256, .max_running = 64}});
+  lesson08::ServeProgress progress(kv::stderr_is_terminal());
   Run run{.name = name,
           .result = engine.serve(workload.requests, workload.arrivals, {},
-                                 [](const auto&, const auto&) { return !kv::interrupted(); })};
+                                 [&](const auto& scheduler, const auto&) {
+                                   progress.pass(scheduler);
+                                   return !kv::interrupted();
+                                 })};
   run.num_blocks = engine.manager()->pool().num_blocks();
   return run;
 }
@@ -138,11 +143,12 @@ int main(int argc, char** argv) {
   Options options;
   kv::add_model_options(command, options.generate);
   kv::add_seed_option(command, options.generate, "the same seed makes up the same requests");
-  command.value("--requests N", options.workload.num_requests, "requests").between(1, 10000);
+  command.value("--num-requests N", options.workload.num_requests, "requests of the workload")
+      .between(1, 10000);
   command.value("--max-tokens N", options.workload.max_tokens, "longest answer").between(1, 4096);
   command.value("--num-blocks N", options.num_blocks, "blocks of the memory, in bf16")
       .between(1, 1 << 24);
-  command.value("--block-size N", options.block_size, "tokens of a block, a power of two")
+  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
       .between(1, 256);
   kv::add_json_option(command, options.generate);
   return kv::run_main(command, argc, argv, [&] {

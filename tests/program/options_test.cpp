@@ -115,13 +115,18 @@ TEST_CASE("a message names the option, the value found, the values wanted, and t
     command.value("--json FILE", json, "").output_file();
     command.value("--name NAME", name, "").one_of({"a", "b", "c"}).not_empty();
     command.flag("--flag", flag, "").excludes("--json");
+    command.value("--depth N", name, "").needs("--flag");
     command.value("--need N", name, "what is needed").required();
     return complaint(command, std::move(words));
   };
   CHECK(said({"--need", "1"}).empty());
   CHECK(said({"--need", "1", "--name", "d"}) ==
         "--name: 'd' is not allowed, wanted a, b or c; ./course x --help lists the options");
-  CHECK(contains(said({"--need", "1", "--flag", "--json", "f"}), "--json excludes --flag"));
+  CHECK(said({"--need", "1", "--flag", "--json", "f"}) ==
+        "--json: not with --flag; ./course x --help lists the options");
+  CHECK(said({"--need", "1", "--depth", "2"}) ==
+        "--depth: only with --flag; ./course x --help lists the options");
+  CHECK(said({"--need", "1", "--depth", "2", "--flag"}).empty());
   CHECK(contains(said({}), "--need is required: what is needed; ./course x"));
   CHECK(contains(said({"--need", "1", "--json", "/no/such/f"}),
                  "--json: '/no/such/f' is not allowed, wanted a file in a folder that is there"));

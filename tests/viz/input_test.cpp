@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 #include <imgui.h>
+#include <imgui_internal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -15,6 +17,43 @@
 #include "viz/shell/key_queue.h"
 #include "viz/shell/mouse_queue.h"
 #include "viz/shell/shell.h"
+
+namespace {
+
+/// A page with nothing done on it, under a mouse.
+struct Pointed {
+  Pointed()
+      : shell(
+            [] {
+              std::vector<std::unique_ptr<viz::Page>> pages;
+              pages.push_back(std::make_unique<kvtest::CountingPage>());
+              return pages;
+            },
+            {}),
+        ui(shell, 1280, 800, 1) {
+    ui.frame();
+  }
+  void point_at(const char* name) {
+    const viz::Probe::Control at = shell.probe().controls.at(name);
+    ImGui::GetIO().MousePos = ImVec2(at.x + 5, at.y + 5);
+  }
+  void press() {
+    for (const bool down : {true, false}) {
+      ImGui::GetIO().MouseDown[0] = down;
+      ui.frame();
+    }
+  }
+  bool has_tooltip(int frames) {
+    for (int i = 0; i < frames; ++i) ui.frame();
+    return std::ranges::any_of(ImGui::GetCurrentContext()->Windows, [](const ImGuiWindow* one) {
+      return one->Active && (one->Flags & ImGuiWindowFlags_Tooltip) != 0;
+    });
+  }
+  viz::Shell shell;
+  viz::Headless ui;
+};
+
+}  // namespace
 
 TEST_CASE("keys that come between two frames are seen one after the other by a field") {
   using Event = viz::KeyQueue::Event;
@@ -91,15 +130,7 @@ TEST_CASE("what took long the last time has a sign on the screen while it runs")
   CHECK_FALSE(shell.announces_work());
 }
 
-TEST_CASE("Tab leads to each control that can be pressed, and Enter presses it") {
-  viz::Shell shell(
-      [] {
-        std::vector<std::unique_ptr<viz::Page>> pages;
-        pages.push_back(std::make_unique<kvtest::CountingPage>());
-        return pages;
-      },
-      {});
-  viz::Headless ui(shell, 1280, 800, 1);
+TEST_CASE_FIXTURE(Pointed, "Tab leads to each control that can be pressed, and Enter presses it") {
   const auto value = [&] { return shell.session().page().counter("value").value(); };
   const auto tab_to = [&](const char* name) {
     while (shell.takes_tab(false)) {
@@ -125,4 +156,25 @@ TEST_CASE("Tab leads to each control that can be pressed, and Enter presses it")
   CHECK(value() == 1);
   ui.click("one");  // a click takes the focus away
   CHECK(shell.probe().focused.empty());
+}
+
+TEST_CASE_FIXTURE(Pointed, "where the mouse was pressed no tooltip covers what has come") {
+  point_at("help");
+  CHECK(has_tooltip(60));
+  press();
+  CHECK_FALSE(has_tooltip(60));
+}
+
+TEST_CASE_FIXTURE(Pointed, "a click on what is disabled says why at once") {
+  REQUIRE_FALSE(shell.probe().controls.at("undo").disabled_because.empty());
+  point_at("undo");
+  CHECK_FALSE(has_tooltip(2));
+  press();
+  CHECK(has_tooltip(2));
+  CHECK(has_tooltip(60));
+  ui.click("one");
+  point_at("undo");
+  press();
+  CHECK(shell.session().page().counter("value") == 0);
+  CHECK_FALSE(has_tooltip(60));  // the click itself has disabled it
 }

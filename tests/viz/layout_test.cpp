@@ -212,3 +212,22 @@ TEST_CASE("the samples of a legend can be seen, and told apart") {
   scene.find("legend/1")->fill = scene.find("legend/1")->edge = paint(Ink::kCell);
   check_fault(scene, "the sample legend/1 has a contrast");
 }
+
+TEST_CASE("the slots of a block fill it, however large it is") {
+  for (const int count : {1, 2, 4, 8, 16, 64}) {
+    for (const viz::Room& room : {viz::Room{90, 60}, {300, 200}, {900, 700}}) {
+      CAPTURE(count);
+      CAPTURE(room.w);
+      const viz::Place last = viz::slots_in({10, 20, room.w, room.h}, count).cell(count - 1);
+      CHECK(last.right() == doctest::Approx(10 + room.w));
+      const bool is_square = last.w < 1.2f * last.h;  // no taller than that
+      CHECK((is_square || last.bottom() == doctest::Approx(20 + room.h)));
+    }
+  }
+}
+
+TEST_CASE("cells that are as large as they may be stand side by side before they stand in rows") {
+  const viz::CellShape shape{.widest = 2.2f, .most_w = 300, .most_h = 160, .round_to = 4};
+  CHECK(viz::fit(10, {0, 0, 2000, 1100}, shape).columns == 5);
+  CHECK(viz::fit(10, {0, 0, 700, 1100}, shape).columns == 2);
+}

@@ -4,9 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <imgui.h>
-#include <imgui_internal.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -274,23 +272,6 @@ TEST_CASE_FIXTURE(Fixture, "Esc closes what lies over the cards, and then the ca
   CHECK(shell.probe().controls.contains("scenario/sums"));
   key(ImGuiKey_Escape);
   CHECK_FALSE(shell.probe().controls.contains("scenario/sums"));
-}
-
-TEST_CASE_FIXTURE(Fixture, "where the mouse was pressed no tooltip covers what has come") {
-  ImGuiIO& io = ImGui::GetIO();
-  const auto has_tooltip = [&] {
-    for (int i = 0; i < 60; ++i) ui.frame();
-    return std::ranges::any_of(ImGui::GetCurrentContext()->Windows, [](const ImGuiWindow* one) {
-      return one->Active && (one->Flags & ImGuiWindowFlags_Tooltip) != 0;
-    });
-  };
-  const viz::Probe::Control at = shell.probe().controls.at("help");
-  io.MousePos = ImVec2(at.x + 5, at.y + 5);
-  CHECK(has_tooltip());
-  io.MouseDown[0] = true;
-  ui.frame();
-  io.MouseDown[0] = false;
-  CHECK_FALSE(has_tooltip());
 }
 
 TEST_CASE("cards stand in the order of their scenarios, live runs last") {

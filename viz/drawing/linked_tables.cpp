@@ -117,21 +117,23 @@ class Picture {
           const std::string& selected)
       : scene_(scene), pool_(pool), tables_(tables), selected_(selected) {}
 
-  void draw(const Place& room, float below) {
+  /// Returns whether lines are left out.
+  bool draw(const Place& room, float below) {
     cards_ = cards_in(tables_, {room.x, room.y, room.w, 0.36f * room.h});
     const float lines = pool_.blocks.size() > 64 ? 14.0f : std::min(90.0f, 0.12f * room.h);
     const float top = cards_.grid.area.bottom() + lines;
     blocks_ = blocks_in(pool_, {room.x, top, room.w, room.bottom() - below - top});
-    links();  // first: they lie under what they join
+    const bool left_out = links();  // first: they lie under what they join
     for (size_t i = 0; i < tables_.size(); ++i) {
       table(tables_[i], cards_.grid.cell(static_cast<int>(i)));
     }
     if (tables_.empty()) heading(scene_, "none", cards_.grid.cell(0), "no table yet");
     draw_pool();
+    return left_out;
   }
 
  private:
-  void links();
+  bool links();
   void table(const TableCard& table, const Place& card);
   void entry(const TableCard& table, size_t i, const Place& place);
   void live_words(const TableCard& table, const Place& card);
@@ -145,8 +147,9 @@ class Picture {
   Grid blocks_;
 };
 
-/// From each entry to its block, where the lines of its holders arrive side by side.
-void Picture::links() {
+/// From each entry to its block, where the lines of its holders arrive side by side. Returns
+/// whether lines are left out.
+bool Picture::links() {
   size_t count = 0;
   for (const TableCard& table : tables_) count += table.block_ids.size();
   for (size_t t = 0; t < tables_.size() && cards_.entries; ++t) {
@@ -167,6 +170,7 @@ void Picture::links() {
       line.opacity = 0.8f;
     }
   }
+  return count > kMaxLinks;
 }
 
 /// A card: a name, the entries, and of a live sequence its words.
@@ -243,9 +247,9 @@ void Picture::draw_pool() {
 
 }  // namespace
 
-void linked_tables(Scene& scene, const PoolView& pool, const std::vector<TableCard>& tables,
+bool linked_tables(Scene& scene, const PoolView& pool, const std::vector<TableCard>& tables,
                    const Place& room, float below, const std::string& selected) {
-  Picture(scene, pool, tables, selected).draw(room, below);
+  return Picture(scene, pool, tables, selected).draw(room, below);
 }
 
 const TableCard* find_card(const std::vector<TableCard>& cards, const std::string& name) {

@@ -20,7 +20,8 @@ struct TableCard : TableView {
 /// "A/text" and "A/waiting" with "A/waiting/token"; lines "A/link 0", which are always drawn if
 /// they are few or of the selected sequence; and all blocks, as viz::block() draws them. A click on
 /// a card selects its sequence. `below`: height of the room that stays empty, under the pool.
-void linked_tables(Scene& scene, const PoolView& pool, const std::vector<TableCard>& tables,
+/// Returns whether lines are left out.
+bool linked_tables(Scene& scene, const PoolView& pool, const std::vector<TableCard>& tables,
                    const Place& room, float below, const std::string& selected);
 
 /// When the parts of a card move.

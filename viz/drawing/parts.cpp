@@ -110,7 +110,7 @@ Grid fit(int count, const Place& room, const CellShape& shape) {
     grid.h = std::min(grid.h, grid.w / shape.flattest);
     grid.area = {room.x, room.y, c * (grid.w + shape.gap) - shape.gap,
                  rows * (grid.h + shape.gap) - shape.gap};
-    if (grid.w * grid.h > best.w * best.h) best = grid;
+    if (grid.w * grid.h >= best.w * best.h) best = grid;  // of equal ones that with fewest rows
   }
   return best;
 }
@@ -118,16 +118,25 @@ Grid fit(int count, const Place& room, const CellShape& shape) {
 namespace {
 
 /// Slots in one or more rows, so that they are as square as it goes; a few stand below one another.
-/// They are at least `flattest` times as wide as tall.
+/// They are at least `flattest` times as wide as tall, and fill the place: room that is left beside
+/// them would look like room for tokens.
 Grid slots_of(const Place& at, int count, float flattest) {
   const bool few = count <= 4;
-  return fit(count, at,
-             {.gap = 2,
-              .flattest = flattest,
-              .widest = few ? 10.0f : 3.2f,
-              .most_h = few ? 60.0f : 48.0f,
-              .round_to = 4,
-              .full_rows = true});
+  Grid grid = fit(count, at,
+                  {.gap = 2,
+                   .flattest = flattest,
+                   .widest = few ? 10.0f : 3.2f,
+                   .most_h = few ? 60.0f : 48.0f,
+                   .round_to = 4,
+                   .full_rows = true});
+  if (grid.w <= 0) return grid;  // no room
+  const auto columns = static_cast<float>(grid.columns);
+  const auto rows = static_cast<float>(count / grid.columns);
+  grid.w = (at.w - grid.gap * (columns - 1)) / columns;
+  grid.h = std::min((at.h - grid.gap * (rows - 1)) / rows, grid.w / flattest);
+  grid.area.w = at.w;
+  grid.area.h = rows * (grid.h + grid.gap) - grid.gap;
+  return grid;
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ void ImGuiUi::begin_frame(float scale, float least) {
   least_ = least;
   const ImVec2 around = padding(9, 5);
   ImGui::GetStyle().FramePadding = ImVec2(std::floor(around.x), std::floor(around.y));
-  if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) probe_.focused.clear();
+  if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) probe_.focused.clear(), refused_.clear();
   stops_.clear();
   probe_.controls.clear();
   probe_.hovered.clear();
@@ -107,8 +107,11 @@ void ImGuiUi::note_item(std::string_view name, std::string tooltip, bool is_butt
     ImGui::GetWindowDrawList()->AddRect(min, ImGui::GetItemRectMax(), window_theme->text,
                                         ImGui::GetStyle().FrameRounding, 0, 2.5f * scale_);
   }
-  if (!disabled_because.empty()) tooltip += fmt::format("\n\nNot now: {}.", disabled_because);
-  if (!hovered || ImGui::GetTime() - rests_since_ < kTooltipAfter || was_clicked()) return;
+  const bool disabled = !disabled_because.empty();
+  if (disabled) tooltip += fmt::format("\n\nNot now: {}.", disabled_because);
+  if (disabled && hovered && ImGui::IsMouseClicked(ImGuiMouseButton_Left)) refused_ = name;
+  const bool rests = ImGui::GetTime() - rests_since_ >= kTooltipAfter && !was_clicked();
+  if (!hovered || (!rests && refused_ != name)) return;
   // Beside what comes next: to the left of the side, above the player, below the tabs. Towards the
   // middle, so that it stays within the window.
   const ImVec2 all = ImGui::GetIO().DisplaySize;

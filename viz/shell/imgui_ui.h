@@ -83,6 +83,7 @@ class ImGuiUi : public Ui {
   bool lit_ = false;           // the next button
   std::string rests_on_ = {};  // what the mouse is over, and since when
   double rests_since_ = 0;
+  std::string refused_ = {};        // disabled control that the last click was on
   std::vector<std::string> stops_;  // controls that Tab reaches, in the order they are drawn in
   std::string entered_;             // name of the one that Enter presses in this frame
   std::vector<std::string> commands_;

@@ -274,19 +274,20 @@ int main(int argc, char** argv) {
                 "makes it, or the name of one that ships");
   command.value("--do COMMAND", options.first,
                 "begin with a command of the page (--commands), and let the page go on from there");
+  command.flag("--headless", options.headless, "no window: play the script and check it");
   command
       .value("--steps N", options.steps,
-             "with --headless: play N steps of the script; 0: all of them")
+             "play N steps of the script, with --headless, --svg or --animate; 0: all of them")
       .between(0, 1 << 20);
-  command
-      .value("--at T", options.at, "with --headless: stop at this part of the last motion, 0 to 1")
-      .real_between(0, 1);
+  command.value("--at T", options.at, "stop at this part of the last motion, 0 to 1")
+      .real_between(0, 1)
+      .needs("--headless");
   command.value("--theme NAME", options.theme, "the window's colours: dark or light")
       .one_of({"dark", "light"});
   command.flag("--no-motion", options.no_motion, "change the picture at once");
-  command.flag("--headless", options.headless, "no window: play the script and check it");
-  command.value("--screenshot FILE", options.screenshot,
-                "with --headless: draw the last moment as PNG");
+  command.value("--screenshot FILE", options.screenshot, "draw the last moment as PNG")
+      .output_file()
+      .needs("--headless");
   command.value("--pictures DIR", options.pictures,
                 "draw the pictures of the lesson texts into a folder, and nothing else");
   command.value("--svg FILE", options.svg, "draw the last scene of the script as SVG");
@@ -300,8 +301,11 @@ int main(int argc, char** argv) {
       .between(0, 1 << 30);
   command.flag("--rects", options.rects, "print where the controls are, for scripts that click");
   command.flag("--commands", options.commands, "list what a scenario of the page can say");
-  command.flag("--check-layout", options.check_layout,
-               "with --headless --script: measure the picture after every step");
-  command.flag("--frame-time", options.frame_time, "with --headless: time of laying out a frame");
+  command
+      .flag("--check-layout", options.check_layout,
+            "with --script: measure the picture after every step")
+      .needs("--headless");
+  command.flag("--frame-time", options.frame_time, "time of laying out a frame")
+      .needs("--headless");
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }

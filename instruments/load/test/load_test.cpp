@@ -44,7 +44,8 @@ bool shows(const std::string& text, const std::string& part) {
 TEST_CASE("load: a table, a plot and numbers of a server whose answers are equal") {
   const TinyServer server(answer);
   const Outcome out = run_load(
-      server, "--requests 40 --concurrency 8 --alone-too --plot $T/p --json $T/j && cat $T/p $T/j");
+      server,
+      "--num-requests 40 --concurrency 8 --alone-too --plot $T/p --json $T/j && cat $T/p $T/j");
   CAPTURE(out.err);
   REQUIRE(out.code == 0);
   CHECK(shows(out.out, "40 requests to " + server.url() + " (tiny), 8 at a time: "));
@@ -65,18 +66,18 @@ TEST_CASE("load: the digest is of all answers, in the order of the requests") {
     });
     return numbers(server, "--turns 1 " + options)["digest"].get<std::string>();
   };
-  const std::string digest = digest_of(-1, "--concurrency 1 --requests 20");
+  const std::string digest = digest_of(-1, "--concurrency 1 --num-requests 20");
   CHECK(digest.size() == 16);
-  CHECK(digest == digest_of(-1, "--concurrency 8 --requests 20"));
-  CHECK(digest != digest_of(7, "--concurrency 1 --requests 20"));
-  CHECK(digest != digest_of(-1, "--concurrency 1 --requests 19"));
+  CHECK(digest == digest_of(-1, "--concurrency 8 --num-requests 20"));
+  CHECK(digest != digest_of(7, "--concurrency 1 --num-requests 20"));
+  CHECK(digest != digest_of(-1, "--concurrency 1 --num-requests 19"));
 }
 
 TEST_CASE("load: other answers to equal requests are counted, and the first difference is shown") {
   const TinyServer server([](const Request& request) {
     return Reply{TinyServer::stream(std::to_string(request.number))};
   });
-  const Outcome out = run_load(server, "--requests 8 --turns 1 --alone-too");
+  const Outcome out = run_load(server, "--num-requests 8 --turns 1 --alone-too");
   CHECK(out.code == 0);
   CHECK(shows(out.out, "equal requests in company: 0 of 4 pairs got equal answers\n! request "));
   CHECK(shows(out.out,
@@ -90,15 +91,15 @@ TEST_CASE("load: requests at a rate, at a trace's times, and with a key") {
     }
     return answer(request);
   });
-  json all = numbers(server, "--requests 20 --rate 200 --api-key key");
+  json all = numbers(server, "--num-requests 20 --rate 200 --api-key key");
   CHECK(all["whole"] == 20);
   CHECK(all["seconds"] < 5);
   all = numbers(server,
-                "--requests 6 --speed 10 --shrink 64 --api-key key --trace "
+                "--num-requests 6 --speed 10 --shrink 64 --api-key key --trace "
                 "$S/instruments/replay/example.jsonl");
   CHECK(all["whole"] == 6);
   CHECK(all["seconds"] > 0.03);
-  all = numbers(server, "--requests 3 --turns 1");
+  all = numbers(server, "--num-requests 3 --turns 1");
   CHECK(all["errors"]["HTTP 401"] == 3);
   CHECK(all["model"] == "tiny");
 }
@@ -129,7 +130,7 @@ TEST_CASE("load: every kind of failure is counted, and the requests beside it go
     const TinyServer server([&](const Request& request) {
       return request.number % 2 == 0 ? failure.reply : answer(request);
     });
-    const json all = numbers(server, "--requests 10 --turns 1 --concurrency 2");
+    const json all = numbers(server, "--num-requests 10 --turns 1 --concurrency 2");
     CHECK(all["requests"] == 10);
     CHECK(all["whole"] == 5);
     CHECK(all["errors"] == json{{failure.kind, 5}});
@@ -141,17 +142,17 @@ TEST_CASE("load: a server that is silent, a turn that failed, and Ctrl-C") {
     const TinyServer server([](const Request&) {
       return Reply{TinyServer::stream("x"), false, 60'000};
     });
-    const json all = numbers(server, "--requests 2 --turns 2 --copies 1 --timeout 0.3");
+    const json all = numbers(server, "--num-requests 2 --turns 2 --copies 1 --timeout 0.3");
     CHECK(all["errors"] == json{{"time-out", 1}, {"not sent", 1}});
     const Outcome out = shell("timeout --foreground -s INT 5 $B/load --url " + server.url() +
-                              " --requests 30 --concurrency 10");
+                              " --num-requests 30 --concurrency 10");
     CAPTURE(out.err);
     CHECK(shows(out.out, "! stopped: 0 of 30 had ended"));
   }
   const TinyServer dies([](const Request& request) {
     return request.number < 3 ? answer(request) : Reply{"", true};
   });
-  const Outcome out = run_load(dies, "--requests 8 --turns 1 --concurrency 1");
+  const Outcome out = run_load(dies, "--num-requests 8 --turns 1 --concurrency 1");
   CHECK(out.code == 1);
   CHECK(shows(out.out, "! 5 x connection lost: no answer came"));
   CHECK(shows(out.err, "error: 5 of 8 requests had no whole answer; "));
@@ -193,7 +194,7 @@ TEST_CASE("load: options and servers that do not fit are refused in one line") {
   }
   check_refused(shell("$B/load --rate 2 --concurrency 3"), "--concurrency");
   check_refused(shell("$B/load --prompts /nowhere"), "/nowhere");
-  check_refused(shell("$B/load --requests 0"), "--requests");
+  check_refused(shell("$B/load --num-requests 0"), "--num-requests");
   check_refused(shell("$B/load --seed x"), "'x' is not allowed, wanted 0 to");
   check_refused(shell("$B/load --api-key ''"), "--api-key");
   const TinyServer web(
@@ -201,7 +202,7 @@ TEST_CASE("load: options and servers that do not fit are refused in one line") {
   check_refused(shell("$B/load --url " + web.url() + "/other"),
                 "/v1/models: HTTP 404, <html>; wanted a server with OpenAI's API");
   const TinyServer server(answer);
-  CHECK(shell("$B/load --requests 1 --url " + server.url() + "/v1/").code == 0);
-  const Outcome odd = run_load(server, "--requests 1 --model \"$(printf 'a\\nb\\033')\"");
+  CHECK(shell("$B/load --num-requests 1 --url " + server.url() + "/v1/").code == 0);
+  const Outcome odd = run_load(server, "--num-requests 1 --model \"$(printf 'a\\nb\\033')\"");
   CHECK(odd.out.starts_with("1 request to " + server.url() + " (a b\\x1b), "));
 }

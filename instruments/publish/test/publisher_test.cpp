@@ -102,5 +102,14 @@ TEST_CASE("kv events: what cannot be published to is refused") {
   kvtest::check_refused(kvtest::shell(run), "TO is required");
   kvtest::check_refused(kvtest::shell(run + "$T/no/r"), "No such file or directory");
   kvtest::check_refused(kvtest::shell(run + "$T/r --topic x"), "wanted an endpoint");
-  kvtest::check_refused(kvtest::shell(run + "$T/r --requests $T/r"), "would replace");
+  kvtest::check_refused(kvtest::shell("$B/publish $T/r --requests $T/r"), "would replace");
+}
+
+TEST_CASE("kv events: after Ctrl-C the program does not say that it has served all requests") {
+  const auto out = kvtest::shell(
+      "timeout --foreground --preserve-status -s INT 2 $B/publish $T/r --device cpu "
+      "--num-requests 5000");
+  CHECK(out.code == 130);
+  CHECK(out.out.find("interrupted after ") != std::string::npos);
+  CHECK(out.out.find("served") == std::string::npos);
 }

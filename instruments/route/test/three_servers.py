@@ -74,7 +74,7 @@ class Setting:
     def load(self):
         """./course load, begun; `numbers` waits for it."""
         words = [os.path.join(self.options.bin, "load"), "--url", self.url, "--json", "-", "--seed", self.options.seed,
-                 "--requests", self.options.requests, "--concurrency", self.options.concurrency]
+                 "--num-requests", self.options.num_requests, "--concurrency", self.options.concurrency]
         return subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def __enter__(self):
@@ -103,7 +103,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin", metavar="BIN", help="the folder of serve, route and load")
     parser.add_argument("--num-blocks", type=int, default=128, help="blocks of each server's pool")
-    parser.add_argument("--requests", type=int, default=256)
+    parser.add_argument("--num-requests", type=int, default=256)
     parser.add_argument("--concurrency", type=int, default=8)
     parser.add_argument("--store-seconds", type=float, default=0.001, help="the router's --store-seconds-per-block")
     parser.add_argument("--seed", type=int, default=0)

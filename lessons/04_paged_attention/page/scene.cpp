@@ -113,7 +113,7 @@ class WalkPage::Painter {
             group == step_.group && (about(Kind::kMergeTile) || about(Kind::kMergeGroup)));
     }
     piece("map result", between(at, at.y + 3 * pitch, h, 0, num_tokens_),
-          fmt::format("one query: token {}", num_tokens_ - 1), about(Kind::kDivide),
+          fmt::format("token {}", num_tokens_ - 1), about(Kind::kDivide),
           about(Kind::kMergeGroup) || about(Kind::kDivide));
   }
 

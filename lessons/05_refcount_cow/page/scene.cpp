@@ -216,15 +216,17 @@ viz::Scene sharing_scene(const viz::Room& room, const Shown& before, const Shown
   constexpr float kFoot = 24, kNote = 44;
   viz::Scene scene(room);
   const Place all = Place{0, 0, room.w, room.h}.inset(6);
-  viz::linked_tables(scene, now.pool, now.tables, all, kFoot + kNote, selected);
+  const bool left_out =
+      viz::linked_tables(scene, now.pool, now.tables, all, kFoot + kNote, selected);
   const Place foot{all.x, all.bottom() - kFoot, all.w, kFoot};
   const size_t count = now.pool.blocks.size();
   viz::legend(scene, foot, {{viz::State::kFree, "free"}});
-  scene.label("pool/size", {foot.x + foot.w / 2, foot.y, foot.w / 2, foot.h},
-              fmt::format("{} of {}; \u00D72: two tables hold it",
-                          kv::count_of(static_cast<int64_t>(count), "block"),
-                          kv::count_of(now.pool.block_size, "slot")),
-              {.size = 12, .paint = {Ink::kDim}, .align = viz::Align::kRight});
+  scene.label(
+      "pool/size", {foot.x + 60, foot.y, foot.w - 60, foot.h},
+      fmt::format("{}{} of {}; \u00D72: two tables hold it", left_out ? "lines of one table; " : "",
+                  kv::count_of(static_cast<int64_t>(count), "block"),
+                  kv::count_of(now.pool.block_size, "slot")),
+      {.size = 12, .paint = {Ink::kDim}, .align = viz::Align::kRight});
   if (!now.refusal.empty()) {
     viz::note(scene, "refusal", {all.x, foot.y - kNote + 4, all.w, kNote}, now.refusal, "",
               Ink::kError, {0.25f, 0.5f});

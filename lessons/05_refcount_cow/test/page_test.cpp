@@ -284,6 +284,14 @@ TEST_CASE_FIXTURE(Fixture, "a copy is seen slot by slot, then the entry flips, t
   CHECK(written.find("slot 1/2/token")->from == "A/name");
 }
 
+TEST_CASE_FIXTURE(Fixture, "a picture that leaves lines out says so") {
+  const auto foot = [&] { return picture().find("pool/size")->text; };
+  run({"new A", "new B", "append all 24"});
+  CHECK(foot().starts_with("16 blocks"));
+  run("append all 1");
+  CHECK(foot().starts_with("lines of one table"));
+}
+
 TEST_CASE_FIXTURE(Fixture, "a refusal says why, and the next command takes it away") {
   run({"resize 3 4", "new A", "append A 10", "fork A B"});
   check_refused("append A 1", "needs 1 block");

@@ -58,7 +58,7 @@ void WindowsPage::draw_lookup(viz::Scene& scene, const Place& at) const {
   const Lookup& lookup = now_.lookup;
   std::string title = fmt::format("what each group has of {}'s prompt", lookup.request.name);
   if (lookup.num_blocks == 0)
-    title = lookup.request.name + " is too short: only full blocks are found";
+    title = lookup.request.name + "'s prompt is too short: only full blocks are found";
   if (live_.running()) title = "what the engine's tokens say";
   viz::heading(scene, "lookup", {at.x, at.y, at.w, kHeading}, title);
   const Place room{at.x, at.y + kHeading + 2, at.w, at.h - kHeading - 2};

@@ -176,7 +176,7 @@ TEST_CASE_FIXTURE(Fixture, "what no group or only one has is told") {
   CHECK(note(picture()) == "A finds nothing: all of it is computed");
   run({"new B \"we\""});
   const viz::Scene scene = picture();
-  CHECK(shape(scene, "lookup").text == "B is too short: only full blocks are found");
+  CHECK(shape(scene, "lookup").text == "B's prompt is too short: only full blocks are found");
   run({"continue C A \"but\" 8"});
   CHECK(note(picture()) == "full has 8 tokens, window has 8 tokens: C finds 8 tokens");
   check_refused("continue D Z \"but\"", "there was no request Z");

@@ -37,6 +37,13 @@ TEST_CASE("what the first server has computed, the others load, at equal bits") 
   if (lesson13::RedisServer::is_installed()) check_three("redis");
 }
 
+TEST_CASE("the help counts the texts of the program and does not print them") {
+  const auto help = kvtest::shell("$B/lesson13 --help");
+  CHECK(help.code == 0);
+  CHECK(help.out.find("--prompt TEXT=[6 of its own]") != std::string::npos);
+  CHECK(help.out.find("Once upon a time") == std::string::npos);
+}
+
 TEST_CASE("servers of two runs find each other's blocks in Redis") {
   if (!lesson13::RedisServer::is_installed()) {
     MESSAGE("skipped: redis-server is not installed");

@@ -7,7 +7,7 @@
 #include "tests/support/shell.h"
 
 TEST_CASE("the program shows that FP8 fits twice the tokens and has the bits of rounded rows") {
-  const auto ran = kvtest::shell("$B/lesson14 --device cpu --requests 24 --json -");
+  const auto ran = kvtest::shell("$B/lesson14 --device cpu --num-requests 24 --json -");
   CAPTURE(ran.err);
   REQUIRE(ran.code == 0);
   const auto json = nlohmann::json::parse(ran.out);
