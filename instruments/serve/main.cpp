@@ -159,6 +159,10 @@ void run(Options& options) {
     kv::user_error("--file {}: only lesson 12 has a file; add --lesson 12",
                    server.engine.file.string());
   }
+  if (server.engine.host_blocks > 0 && (server.engine.lesson < 11 || server.engine.lesson > 13)) {
+    kv::user_error("--host-blocks {}: only lessons 11 to 13 keep blocks there; add --lesson 11",
+                   server.engine.host_blocks);
+  }
   if (!server.kv_events_replay.empty() && server.kv_events.empty()) {
     kv::user_error("--kv-events-replay needs --kv-events");
   }
