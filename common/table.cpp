@@ -144,7 +144,7 @@ std::string Table::to_string(int columns) const {
 }
 
 std::string human_bytes(int64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   size_t unit = 0;
   int64_t size = 1;
   while (unit + 1 < std::size(kUnits) && bytes >= size * 1024) {

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <cstdlib>
 #include <string>
 #include <system_error>
 
@@ -10,7 +11,13 @@
 namespace kv {
 
 TempFolder::TempFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "page_by_page_").string();
+  std::error_code error;
+  std::string name = (std::filesystem::temp_directory_path(error) / "page_by_page_").string();
+  if (error) {
+    const char* const named = std::getenv("TMPDIR");
+    user_error("{}{}: no folder for temporary files; set TMPDIR to one that can be written",
+               named ? "TMPDIR=" : "", named ? named : "/tmp");
+  }
   name += std::string(6, 'X');  // mkdtemp puts other letters there
   if (::mkdtemp(name.data()) == nullptr) {
     user_error("a temporary folder {} cannot be made; set TMPDIR to one that can be written", name);

@@ -37,7 +37,11 @@ void refuse_other_models(const JsonObject& config) {
     config.wrong("attention_bias", "false (projections without bias)");
   }
   if (config.find("quantization_config") != nullptr) {
-    config.wrong("quantization_config", "none: bf16, fp16 or fp32 weights");
+    user_error(
+        "{}: has a \"quantization_config\" ({}), wanted weights in bf16, fp16 or fp32; use the "
+        "model's folder from before its quantization",
+        config.where(),
+        config.object("quantization_config").string_or("quant_method", "of no named method"));
   }
 }
 
@@ -94,6 +98,9 @@ void refuse_scaled_rope(const JsonObject& rope) {
   }
   if (rope.has("partial_rotary_factor") && rope.number("partial_rotary_factor") != 1.0) {
     rope.wrong("partial_rotary_factor", "1 (every dimension rotates)");
+  }
+  for (const char* key : {"full_attention", "sliding_attention"}) {
+    if (rope.has(key)) rope.wrong(key, "no such key: the same values for all layers");
   }
 }
 

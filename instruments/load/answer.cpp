@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/table.h"
+
 namespace load {
 namespace {
 
@@ -47,7 +49,13 @@ std::string logprobs_of(const Json& choice) {
 
 }  // namespace
 
+std::runtime_error too_long(size_t max_bytes) {
+  return std::runtime_error("answer over " + kv::human_bytes(static_cast<int64_t>(max_bytes)));
+}
+
 void AnswerReader::take(std::string_view bytes, Clock::time_point now) {
+  num_bytes_ += bytes.size();
+  if (num_bytes_ > max_bytes_) throw too_long(max_bytes_);
   for (const char c : bytes) {
     if (c == '\n') {
       end_line(now);

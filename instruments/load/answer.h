@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,9 +31,11 @@ struct Outcome {
 /// Server-sent events, as their bytes come.
 class AnswerReader {
  public:
-  explicit AnswerReader(Clock::time_point sent) : sent_(sent) {}
+  explicit AnswerReader(Clock::time_point sent, size_t max_bytes = size_t{256} << 20)
+      : sent_(sent), max_bytes_(max_bytes) {}
 
-  /// Reads the next bytes of the stream, which came at `now`.
+  /// Reads the next bytes of the stream, which came at `now`. Throws std::runtime_error for a
+  /// stream of more than `max_bytes`.
   void take(std::string_view bytes, Clock::time_point now);
   /// Fills texts, times and errors of `outcome`. A stream without its end is an error.
   void finish(Outcome& outcome, Clock::time_point now);
@@ -49,11 +52,15 @@ class AnswerReader {
   }
 
   Clock::time_point sent_, last_ = {};
+  size_t max_bytes_, num_bytes_ = 0;
   std::string line_, data_;
   std::map<int64_t, Choice> choices_;  // by index
   Outcome outcome_;
   bool any_text_ = false, done_ = false;
 };
+
+/// The failure of an answer that goes on for more than `max_bytes`.
+std::runtime_error too_long(size_t max_bytes);
 
 /// The message of an error body, {"error": {"message": ..}}; else the beginning of the body.
 std::string error_message_of(const std::string& body);

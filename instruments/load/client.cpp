@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "programs/run_main.h"
 
 namespace load {
 
@@ -15,24 +16,22 @@ struct Client::Answer {
   Outcome outcome = {};
   AnswerReader reader = AnswerReader(Clock::now());
   int status = 0;    // 0 until a head has come
-  std::string body;  // of an answer that is no stream, its first bytes
+  std::string body;  // of an answer that is no stream
 
   void take(std::string_view bytes) {
+    if (is_stream && status == 200) return reader.take(bytes, Clock::now());
     constexpr size_t kMaxBody = 1 << 20;
-    if (is_stream && status == 200) {
-      reader.take(bytes, Clock::now());
-    } else if (body.size() < kMaxBody) {
-      body += bytes;
-    }
+    body += bytes;
+    if (body.size() > kMaxBody) throw too_long(kMaxBody);
   }
   void end(const std::string& failure) {
     if (is_stream) reader.finish(outcome, Clock::now());
-    if (!failure.empty()) {
-      outcome.error = failure;
-      outcome.error_message = status == 0 ? "no answer came" : "in the middle of an answer";
-    } else if (status != 200) {
+    if (status != 0 && status != 200) {
       outcome.error = fmt::format("HTTP {}", status);
       outcome.error_message = error_message_of(body);
+    } else if (!failure.empty()) {
+      outcome.error = failure;
+      outcome.error_message = status == 0 ? "no answer came" : "in the middle of an answer";
     } else if (!is_stream) {
       outcome.text = std::move(body);
     }
@@ -53,22 +52,23 @@ Client::~Client() {
   event_base_free(loop_);
 }
 
-void Client::start(std::shared_ptr<Answer> answer, const std::string& path,
-                   std::optional<std::string> body, double timeout) {
+HttpClient::Id Client::start(std::shared_ptr<Answer> answer, const std::string& path,
+                             std::optional<std::string> body, double timeout) {
   Call call{.server = options_.url, .path = path, .timeout = timeout};
   if (!options_.api_key.empty()) {
     call.headers.emplace_back("Authorization", "Bearer " + options_.api_key);
   }
   if (body) call.headers.emplace_back("Content-Type", "application/json");
   call.body = std::move(body);
-  http_->send(call, {.on_head = [answer](int status, const auto&) { answer->status = status; },
-                     .on_bytes = [answer](std::string_view bytes) { answer->take(bytes); },
-                     .on_end =
-                         [this, answer](const std::string& failure) {
-                           answer->end(failure);
-                           ended_.push_back(std::move(answer->outcome));
-                           event_base_loopbreak(loop_);
-                         }});
+  return http_->send(call,
+                     {.on_head = [answer](int status, const auto&) { answer->status = status; },
+                      .on_bytes = [answer](std::string_view bytes) { answer->take(bytes); },
+                      .on_end =
+                          [this, answer](const std::string& failure) {
+                            answer->end(failure);
+                            ended_.push_back(std::move(answer->outcome));
+                            event_base_loopbreak(loop_);
+                          }});
 }
 
 void Client::send(size_t request, const std::string& path, const std::string& body) {
@@ -79,10 +79,15 @@ void Client::send(size_t request, const std::string& path, const std::string& bo
 }
 
 std::string Client::get(const std::string& path) {
-  constexpr double kSeconds = 10;  // in which a server must answer
-  start(std::make_shared<Answer>(), path, {}, kSeconds);
+  constexpr int kSeconds = 10;  // in which the whole answer must come
+  const Clock::time_point limit = Clock::now() + std::chrono::seconds(kSeconds);
+  const HttpClient::Id id = start(std::make_shared<Answer>(), path, {}, kSeconds);
   std::vector<Outcome> ended;
-  while (ended.empty()) ended = wait(1);
+  while (ended.empty()) {
+    ended = wait(1);
+    if (Clock::now() > limit) http_->fail(id, kTimedOut);
+    if (kv::interrupted()) http_->fail(id, "interrupted");
+  }
   const Outcome& outcome = ended.front();
   const std::string& server = options_.url.text;
   if (outcome.error == kNoServer) {

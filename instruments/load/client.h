@@ -38,8 +38,8 @@ class Client {
 
  private:
   struct Answer;
-  void start(std::shared_ptr<Answer> answer, const std::string& path,
-             std::optional<std::string> body, double timeout);
+  HttpClient::Id start(std::shared_ptr<Answer> answer, const std::string& path,
+                       std::optional<std::string> body, double timeout);
 
   ClientOptions options_;
   event_base* loop_;

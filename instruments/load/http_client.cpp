@@ -114,6 +114,8 @@ HttpClient::Id HttpClient::send(const Call& call, CallHandlers handlers) {
   open.connection = connection_to(call.server, open.server);
   const timeval timeout = time_of(call.timeout);
   evhttp_connection_set_timeout_tv(open.connection.get(), &timeout);
+  constexpr ev_ssize_t kMaxHead = 64 << 10;  // bytes; else a head without end would fill the memory
+  evhttp_connection_set_max_headers_size(open.connection.get(), kMaxHead);
   evhttp_request* const request = evhttp_request_new(on_done, &open);
   evhttp_request_set_chunked_cb(request, on_chunk);
   evhttp_request_set_error_cb(request, [](evhttp_request_error error, void* self) {

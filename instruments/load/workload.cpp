@@ -129,7 +129,7 @@ std::vector<int> tokens_of(const TraceLine& line, int shrink) {
 void each_line(const std::filesystem::path& file, const auto& use) {
   const std::string text = kv::read_file(file, kMaxFile);
   int number = 0;
-  for (size_t begin = 0; begin < text.size();) {
+  for (size_t begin = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     std::string line = text.substr(begin, end - begin);
     while (line.ends_with('\r') || line.ends_with(' ')) line.pop_back();

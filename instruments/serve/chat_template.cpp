@@ -14,14 +14,20 @@ std::string template_text(const std::filesystem::path& dir) {
     return kv::read_file(dir / "chat_template.jinja", size_t{1} << 20);
   }
   if (!std::filesystem::exists(dir / "tokenizer_config.json")) return {};
-  const kv::Json json = kv::load_json(dir / "tokenizer_config.json");
-  return kv::JsonObject(json, "tokenizer_config.json").string_or("chat_template", "");
+  const std::filesystem::path file = dir / "tokenizer_config.json";
+  const kv::Json json = kv::load_json(file);
+  return kv::JsonObject(json, file.string()).string_or("chat_template", "");
 }
 
-/// Turns between these two tokens, and no system prompt of the template's own.
-bool is_chat_ml(const std::string& text) {
+/// Whether turns stand between these two tokens, there is no system prompt of the template's own
+/// ("You are Qwen"), and an answer does not begin with a thought. Qwen3's templates describe tools
+/// in a sentence that begins like a system prompt.
+bool is_chat_ml(std::string text) {
+  constexpr std::string_view kTools = "You are provided with function signatures";
+  if (const size_t at = text.find(kTools); at != text.npos) text.erase(at, kTools.size());
   const auto has = [&](const char* part) { return text.find(part) != text.npos; };
-  return has("<|im_start|>") && has("<|im_end|>") && !has("You are");
+  return has("<|im_start|>") && has("<|im_end|>") && !has("You are") &&
+         !has("<|im_start|>assistant\\n<think>");
 }
 
 /// Returns an earlier turn of the assistant without its thoughts.

@@ -161,10 +161,8 @@ void run(Options& options) {
   }
   if (server.engine.host_blocks > 0 && (server.engine.lesson < 11 || server.engine.lesson > 13)) {
     kv::user_error(
-        "--host-blocks {}: lesson {:02} keeps no blocks in the host's memory; add --lesson 11 or "
-        "12, "
-        "or --store",
-        server.engine.host_blocks, server.engine.lesson);
+        "--host-blocks {}: only lessons 11 to 13 keep blocks in the host's memory; add --lesson 11",
+        server.engine.host_blocks);
   }
   if (!server.kv_events_replay.empty() && server.kv_events.empty()) {
     kv::user_error("--kv-events-replay needs --kv-events");

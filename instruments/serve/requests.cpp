@@ -30,7 +30,8 @@ kv::Request Requests::request_for(const ApiRequest& request,
   const int room = limits_.max_model_len - static_cast<int>(prompt.size());
   if (room < (request.max_tokens == 0 ? 0 : 1)) {
     throw ApiError(400,
-                   fmt::format("Input length ({}) exceeds model's maximum context length ({}).",
+                   fmt::format("Input length ({}) leaves no room for an answer in the model's "
+                               "maximum context length ({}); wanted a shorter prompt.",
                                prompt.size(), limits_.max_model_len),
                    request.chat ? "messages" : "prompt");
   }

@@ -262,7 +262,8 @@ std::vector<int32_t> Server::tokens_of(const Prompt& prompt) const {
 void Server::check_size(size_t num_bytes, const char* field) const {
   if (num_bytes / longest_token_ <= static_cast<size_t>(max_model_len())) return;
   throw ApiError(400,
-                 fmt::format("{} bytes of text exceed model's maximum context length ({}).",
+                 fmt::format("{} bytes of text exceed the model's maximum context length ({}); "
+                             "wanted a shorter text.",
                              num_bytes, max_model_len()),
                  field);
 }

@@ -20,7 +20,9 @@ std::shared_ptr<lesson13::BlockStore> open_store(const std::string& name) {
       lesson13::make_redis_store(lesson13::parse_redis_address(name));
   const lesson13::BlockName any = lesson13::root_name(0);
   if (!store->find({&any, 1})) {
-    fmt::print(stderr, "warning: the store {} does not answer; until it does, nothing is shared\n",
+    fmt::print(stderr,
+               "warning: the store {} does not answer, or wants another password; until it does, "
+               "nothing is shared\n",
                name.substr(name.rfind('@') + 1));  // without the password
   }
   return store;

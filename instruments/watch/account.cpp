@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "common/table.h"
 #include "common/utf8.h"
@@ -16,10 +17,11 @@ using kv::with_commas;
 constexpr size_t kWordColumns = 44;
 
 /// The beginning of what only this chain has.
-std::string own_words(const EventMirror& mirror, const Chain& chain, const Words& words) {
+std::string own_words(const EventMirror& mirror, std::span<const BlockName> own,
+                      const Words& words) {
   std::vector<int32_t> tokens;
-  for (size_t i = chain.blocks.size() - chain.num_own; i < chain.blocks.size(); ++i) {
-    const MirroredBlock& block = *mirror.find(chain.blocks[i]);
+  for (const BlockName& name : own) {
+    const MirroredBlock& block = *mirror.find(name);
     tokens.insert(tokens.end(), block.tokens.begin(), block.tokens.end());
     if (tokens.size() > kWordColumns) break;
   }
@@ -36,17 +38,18 @@ std::string own_words(const EventMirror& mirror, const Chain& chain, const Words
 
 void print_chains(const kv::Console& console, const Watcher& watcher, size_t max_prefixes,
                   const Words& words) {
-  const std::vector<Chain> chains = watcher.mirror().chains();
+  const EventMirror& mirror = watcher.mirror();
+  const std::vector<Chain> chains = mirror.chains();
   if (chains.empty() || max_prefixes == 0) return;
   kv::Table table({"a prefix; its own part begins", "blocks", "tokens", "its own", "came again"});
   for (size_t i = 0; i < std::min(max_prefixes, chains.size()); ++i) {
     const Chain& chain = chains[i];
-    const auto again = std::ranges::count_if(chain.blocks, [&](const BlockName& name) {
-      return watcher.mirror().find(name)->was_evicted;
-    });
+    const std::vector<BlockName> blocks = mirror.blocks_of(chain);
+    const auto again = std::ranges::count_if(
+        blocks, [&](const BlockName& name) { return mirror.find(name)->was_evicted; });
     table.add({fmt::format("{}{}", chain.headless ? "(its head is gone) " : "",
-                           own_words(watcher.mirror(), chain, words)),
-               with_commas(std::ssize(chain.blocks)), with_commas(chain.num_tokens),
+                           own_words(mirror, std::span(blocks).last(chain.num_own), words)),
+               with_commas(std::ssize(blocks)), with_commas(chain.num_tokens),
                with_commas(static_cast<int64_t>(chain.num_own)), with_commas(again)});
   }
   console.print("\n{}", table.to_string());
@@ -109,11 +112,11 @@ nlohmann::json json_of(const Watcher& watcher) {
   const Counts& counts = watcher.counts();
   nlohmann::json chains = nlohmann::json::array();
   for (const Chain& chain : watcher.mirror().chains()) {
-    chains.push_back({{"blocks", chain.blocks.size()},
+    chains.push_back({{"blocks", chain.num_blocks},
                       {"tokens", chain.num_tokens},
                       {"own_blocks", chain.num_own},
                       {"has_head", !chain.headless},
-                      {"last_hash", hex(watcher.mirror().find(chain.blocks.back())->hash)}});
+                      {"last_hash", hex(watcher.mirror().find(chain.last)->hash)}});
   }
   return {{"batches", counts.batches},
           {"missing_batches", counts.missing},

@@ -101,37 +101,51 @@ const MirroredBlock* EventMirror::find(const BlockName& name) const {
 }
 
 std::vector<Chain> EventMirror::chains() const {
-  std::unordered_map<BlockName, int> num_children;
+  const auto parent_of = [&](const MirroredBlock& block) {
+    return block.parent ? find(*block.parent) : nullptr;
+  };
+  std::unordered_map<const MirroredBlock*, int> num_children;
   for (const auto& [name, block] : blocks_) {
-    if (block.parent) ++num_children[*block.parent];
+    if (const MirroredBlock* const parent = parent_of(block)) ++num_children[parent];
   }
   std::vector<Chain> chains;
-  for (const auto& entry : blocks_) {
-    if (num_children.contains(entry.first)) continue;
+  std::unordered_map<const MirroredBlock*, Chain> ends;  // by block: the chain that ends there
+  for (const auto& [name, last] : blocks_) {
+    if (num_children.contains(&last)) continue;
+    std::vector<const MirroredBlock*> path;  // the last block, and those before it that are new
     Chain chain;
-    bool own = true;
-    // A broken server may name a block its own ancestor, so a walk ends after blocks_.size() steps.
-    BlockName at = entry.first;
-    while (chain.blocks.size() < blocks_.size()) {
-      const MirroredBlock* const block = find(at);
-      chain.headless = block == nullptr;
-      if (block == nullptr) break;
-      const auto children = num_children.find(at);
-      own = own && (children == num_children.end() || children->second == 1);
-      chain.num_own += own;
-      chain.num_tokens += block->block_size;
-      chain.blocks.push_back(at);
-      if (!block->parent) break;
-      at = *block->parent;
+    for (const MirroredBlock* at = &last; at != nullptr; at = parent_of(*at)) {
+      // A broken server may name a block its own ancestor: the walk ends there, at an empty chain.
+      const auto [end, is_new] = ends.try_emplace(at);
+      if (!is_new) chain = end->second;
+      if (!is_new) break;
+      path.push_back(at);
+      chain.headless = at->parent && parent_of(*at) == nullptr;
     }
-    std::reverse(chain.blocks.begin(), chain.blocks.end());
+    for (auto at = path.rbegin(); at != path.rend(); ++at) {
+      ++chain.num_blocks;
+      chain.num_tokens += (*at)->block_size;
+      chain.newest = std::max(chain.newest, (*at)->stored_at);
+      ends[*at] = chain;
+    }
+    const auto shared = std::find_if(path.begin() + 1, path.end(), [&](const MirroredBlock* block) {
+      return num_children.at(block) > 1;
+    });
+    chain.num_own = static_cast<size_t>(shared - path.begin());
+    chain.last = name;
     chains.push_back(std::move(chain));
   }
   std::ranges::sort(chains, [&](const Chain& a, const Chain& b) {
     if (a.num_tokens != b.num_tokens) return a.num_tokens > b.num_tokens;
-    return find(a.blocks.back())->stored_at < find(b.blocks.back())->stored_at;
+    return find(a.last)->stored_at < find(b.last)->stored_at;
   });
   return chains;
+}
+
+std::vector<BlockName> EventMirror::blocks_of(const Chain& chain) const {
+  std::vector<BlockName> names(chain.num_blocks, chain.last);
+  for (size_t i = names.size() - 1; i > 0; --i) names[i - 1] = *find(names[i])->parent;
+  return names;
 }
 
 }  // namespace watch

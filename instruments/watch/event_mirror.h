@@ -45,9 +45,11 @@ struct Changes {
 
 /// A prefix that is not part of a longer one.
 struct Chain {
-  std::vector<BlockName> blocks;  // from the first on
+  BlockName last;  // its last block
+  size_t num_blocks = 0;
   int64_t num_tokens = 0;
   size_t num_own = 0;     // blocks at the end that no other chain has
+  int64_t newest = 0;     // stored_at of the block that was stored last
   bool headless = false;  // the block before the first one is gone, so no lookup finds the chain
 };
 
@@ -67,8 +69,11 @@ class EventMirror {
   const MirroredBlock* find(const BlockName& name) const;
   /// Names of blocks that were evicted and not stored again, in the order of their eviction.
   const std::list<BlockName>& evicted() const { return evicted_; }
-  /// The longest first. Takes time in proportion to their blocks.
+  /// The longest first. Takes time in proportion to the blocks of the cache, also where many chains
+  /// begin alike.
   std::vector<Chain> chains() const;
+  /// The blocks of a chain, from the first on.
+  std::vector<BlockName> blocks_of(const Chain& chain) const;
 
  private:
   void apply(const BlockStored& event, Changes& changes);

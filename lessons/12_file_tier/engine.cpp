@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/table.h"
 #include "qwen3/fingerprint.h"
 
 namespace lesson12 {
@@ -26,9 +27,10 @@ HostBlocks make_memory(const kv::Model& model, const PagedOptions& options,
   const int num_records = file == nullptr ? 0 : file->num_records();
   if (host.host_blocks > 0 && host.host_blocks < num_records) {
     kv::user_error(
-        "{} has {} records, but the host would have {} blocks; give it as many, or use another "
+        "{} has {}, but the host would have {}; give it a block for each record, or use another "
         "file",
-        tier.file.string(), num_records, host.host_blocks);
+        tier.file.string(), kv::count_of(num_records, "record"),
+        kv::count_of(host.host_blocks, "block"));
   }
   if (host.host_blocks == 0) {
     host.host_blocks = std::max(num_records, lesson11::default_host_blocks(model, options));

@@ -68,13 +68,18 @@ int64_t num_damaged(const FileMetrics& file) {
 nlohmann::json json_of(const Start& start) {
   return {{"restored_blocks", start.file.num_restored},
           {"damaged_blocks", num_damaged(start.file)},
+          {"not_written_blocks", start.file.num_not_saved},
           {"found_tokens", start.found},
           {"computed_tokens", start.computed},
           {"seconds_to_first_token", start.first_token},
           {"digest", kv::hex64(start.digest)}};
 }
 
-void print_damage(const kv::Console& console, const FileMetrics& file) {
+void print_failures(const kv::Console& console, const FileMetrics& file) {
+  if (file.num_not_saved > 0) {
+    console.print("not written to the file: {}; free the disk, or give another --file\n",
+                  kv::count_of(file.num_not_saved, "block"));
+  }
   const auto tell = [&](int64_t count, const char* where) {
     if (count > 0) console.print("damaged {}: {}\n", where, kv::count_of(count, "block"));
   };
@@ -117,7 +122,7 @@ void run(Options& options) {
                kv::with_commas(start.found), kv::with_commas(start.computed),
                kv::with_commas(num_damaged(start.file)), ms(start.ready), ms(start.first_token)});
     starts.push_back(json_of(start));
-    print_damage(console, start.file);
+    print_failures(console, start.file);
   }
   console.write(table.to_string());
   if (!same) throw std::logic_error("the bits differ: a block came back changed");

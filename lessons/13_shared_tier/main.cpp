@@ -117,7 +117,8 @@ void print_troubles(const kv::Console& console, const SharedMetrics& blocks) {
   tell(blocks.num_checked, "computed again, to be compared");
   tell(blocks.num_poisoned, "poisoned in the store, and replaced");
   tell(blocks.num_not_put, "not put");
-  if (blocks.num_unreachable > 0) console.print("the store did not answer\n");
+  if (blocks.num_unreachable > 0)
+    console.print("the store did not answer, or wants another password\n");
 }
 
 void run(Options& options) {

@@ -19,8 +19,10 @@ struct Options {
   bool special = false;
 };
 
-// "[1, 2, 3]" as ids. `where` names the line in messages.
-std::vector<int32_t> parse_ids(const std::string& line, const std::string& where) {
+// Ids of a line as "[1, 2, 3]". `where` names the line in messages.
+std::vector<int32_t> parse_ids(const std::string& line, const kv::Tokenizer& tokenizer,
+                               const std::string& where) {
+  if (line.empty()) kv::user_error("{}: empty, wanted a JSON list of ids, [] for no id", where);
   const kv::Json list = kv::parse_json(line, where);
   if (!list.is_array()) {
     kv::user_error("{}: {}, wanted a JSON list of ids such as [1, 2, 3]", where,
@@ -29,6 +31,9 @@ std::vector<int32_t> parse_ids(const std::string& line, const std::string& where
   std::vector<int32_t> ids;
   for (const kv::Json& id : list) {
     ids.push_back(static_cast<int32_t>(kv::json_integer(id, where + ": an id", 0, INT32_MAX)));
+    if (tokenizer.has(ids.back())) continue;
+    kv::user_error("{}: token id {}: unknown, wanted one of the tokenizer's ids, from 0 to {}",
+                   where, ids.back(), tokenizer.vocab_size() - 1);
   }
   return ids;
 }
@@ -43,7 +48,7 @@ void run(const Options& options) {
   for (int64_t number = 1; std::getline(std::cin, line); ++number) {
     if (options.decode) {
       const std::string where = fmt::format("standard input, line {}", number);
-      out.write(tokenizer.decode(parse_ids(line, where)) + "\n");
+      out.write(tokenizer.decode(parse_ids(line, tokenizer, where)) + "\n");
     } else {
       out.write(kv::Json(tokenizer.encode(line, options.special)).dump() + "\n");
     }

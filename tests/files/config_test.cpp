@@ -191,11 +191,15 @@ TEST_CASE("config: what is not built here is refused by name") {
        {"model_type", "qwen3_moe", "\"model_type\" is \"qwen3_moe\""},
        {"hidden_act", "gelu", "\"hidden_act\" is \"gelu\""},
        {"attention_bias", true, "\"attention_bias\" is true"},
-       {"quantization_config", {{"bits", 4}}, "\"quantization_config\""},
+       {"quantization_config", {{"bits", 4}}, "\"quantization_config\" (of no named method)"},
+       {"quantization_config", {{"quant_method", "fp8"}}, "(fp8), wanted weights in bf16, fp16 or"},
        {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}, "\"rope_type\" is \"yarn\""},
        {"rope_scaling", {{"type", "linear"}}, "\"type\" is \"linear\""},
        {"rope_parameters", {{"rope_type", "llama3"}}, "\"rope_type\" is \"llama3\""},
-       {"rope_parameters", {{"partial_rotary_factor", 0.5}}, "\"partial_rotary_factor\" is 0.5"}});
+       {"rope_parameters", {{"partial_rotary_factor", 0.5}}, "\"partial_rotary_factor\" is 0.5"},
+       {"rope_parameters",
+        {{"full_attention", {{"rope_type", "default"}}}},
+        "\"full_attention\" is an object of 1 key, wanted no such key"}});
   CHECK(error_with("rope_scaling", {{"rope_type", "default"}}) == "no error");
 }
 

@@ -210,6 +210,9 @@ TEST_CASE("plan: a table, the same as JSON, and one line for what is wrong") {
   refused("--model $S/models --memory 1GiB", "models/config.json: no such file");
   refused("--model GPT-9 --memory 1GiB", "no folder, and no model that is known by name");
   refused("--memory 1GiB", "--model is required");
+  const auto most = kvtest::shell("$B/plan --model $S/models/tiny --memory 1EiB");
+  CHECK(contains(most.out, "\n1 EiB for K and V alone, sequences of 2,048 tokens\n"));
+  refused("--model $S/models/tiny --memory 1025PiB", "1 B to 1 EiB in all");
   const auto nothing_fits = kvtest::shell("$B/plan --model 'Gemma 3 27B' --memory 24");
   CHECK(nothing_fits.code == 0);
   CHECK(nothing_fits.out.find("No sequence of 131,072 tokens fits") != std::string::npos);

@@ -64,7 +64,10 @@ TEST_CASE("tokenize: wrong input gives one line and exit code 2") {
   check_refused(run("tokenize", decode, "7\n"), "line 1: 7, wanted a JSON list of ids");
   check_refused(run("tokenize", decode, "[\"a\"]\n"), "an id is \"a\"");
   check_refused(run("tokenize", decode, "[-1]\n"), "an id is -1");
-  check_refused(run("tokenize", decode, "[259]\n"), "token id 259: unknown");
+  check_refused(run("tokenize", decode, "[1]\n[1,259]\n"),
+                "standard input, line 2: token id 259: unknown, wanted one of");
+  check_refused(run("tokenize", decode, "[1]\n\n"),
+                "standard input, line 2: empty, wanted a JSON list of ids, [] for no id");
   check_refused(run("tokenize", "--model /no/such/folder", ""),
                 "/no/such/folder/tokenizer.json: no such file");
   check_refused(run("tokenize", "--modle x", ""), "--modle");

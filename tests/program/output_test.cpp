@@ -27,7 +27,8 @@ TEST_CASE("bytes for people are exact or have one decimal") {
   CHECK(kv::human_bytes(1536) == "1.5 KiB");
   CHECK(kv::human_bytes(206'976 * 1024) == "202.1 MiB");
   CHECK(kv::human_bytes(8LL << 30) == "8 GiB");
-  CHECK(kv::human_bytes(3LL << 50) == "3072 TiB");
+  CHECK(kv::human_bytes(3LL << 50) == "3 PiB");
+  CHECK(kv::human_bytes(3LL << 59) == "1.5 EiB");
 }
 
 TEST_CASE("one thing is told from several") {

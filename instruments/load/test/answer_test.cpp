@@ -120,6 +120,19 @@ TEST_CASE("load: a stream that is broken is an error, and the first one counts")
   CHECK(error_message_of("<html>") == "<html>");
 }
 
+TEST_CASE("load: a stream that never ends is cut, whether it has lines or none") {
+  for (const std::string line : {"data: {\"choices\":[]}\n\n", ": still here\n\n", "xxxx"}) {
+    CAPTURE(line);
+    AnswerReader reader(Clock::now(), 1 << 20);
+    size_t taken = 0;
+    const auto take_all = [&] {
+      for (; taken < (2 << 20); taken += line.size()) reader.take(line, Clock::now());
+    };
+    CHECK_THROWS_WITH_AS(take_all(), "answer over 1 MiB", std::runtime_error);
+    CHECK(taken <= (1 << 20));
+  }
+}
+
 TEST_CASE("load: quantiles, tables and plots of no value, one and many") {
   CHECK(Account::quantile({}, 0.5) == 0);
   CHECK(Account::quantile({3}, 0.01) == 3);

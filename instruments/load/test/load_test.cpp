@@ -158,6 +158,25 @@ TEST_CASE("load: a server that is silent, a turn that failed, and Ctrl-C") {
   CHECK(shows(out.err, "error: 5 of 8 requests had no whole answer; "));
 }
 
+TEST_CASE("load: a server that sends without end is left, whatever it sends") {
+  const std::string many(3 << 20, 'x');
+  const auto refused = [](const TinyServer& server, const std::string& what) {
+    check_refused(shell("$B/load --url " + server.url() + "/other"), what);
+  };
+  refused(TinyServer([&](const Request&) {
+            return Reply{TinyServer::stream_head() + TinyServer::chunk(many), false};
+          }),
+          "answer over 1 MiB, in the middle of an answer; wanted a server with OpenAI's API");
+  refused(TinyServer([&](const Request&) { return Reply{"HTTP/1.1 200 OK\r\nX: " + many}; }),
+          "broken HTTP");
+  refused(TinyServer([&](const Request&) { return Reply{TinyServer::with_length(503, many)}; }),
+          "HTTP 503");
+  const TinyServer silent([](const Request&) { return Reply{"", false, 60'000}; });
+  const Outcome stopped =
+      shell("timeout --foreground -s INT 1 $B/load --url " + silent.url() + "/other");
+  CHECK(stopped.err.find("interrupted") != std::string::npos);
+}
+
 TEST_CASE("load: a turn is not sent after one that failed, and a request waits for its moment") {
   const TinyServer server([](const Request& request) {
     return request.number == 0 ? Reply{TinyServer::with_length(503, "full")} : answer(request);

@@ -118,6 +118,12 @@ TEST_CASE("load: prompts from a file, as text or as the API's fields, again and 
   CHECK_THROWS_AS(file_workload("/nowhere/at/all", {}), kv::UserError);
 }
 
+TEST_CASE("load: a file may begin with a byte order mark, and lines may end in CR and LF") {
+  const std::vector<Ask> asks = from("\xEF\xBB\xBF{\"prompt\": \"One\"}\r\nTwo\r\n", false);
+  CHECK(asks.at(0).fields["prompt"] == "One");
+  CHECK(asks.at(1).fields["prompt"] == "Two");
+}
+
 TEST_CASE("load: a trace keeps its times, its lengths and what its prompts share") {
   WorkloadOptions options;
   options.shrink = 128;

@@ -14,6 +14,7 @@ namespace serve {
 namespace {
 
 constexpr size_t kMaxStops = 64, kMaxStopBytes = 1024;
+constexpr double kMaxTemperature = 1e6;
 
 /// Fields of vLLM's API for which the course has nothing, with the values that ask for nothing.
 const kv::Json& unsupported(const char* where) {
@@ -92,10 +93,9 @@ void only_first_token(ApiRequest& request) {
 }
 
 void parse_sampling(Fields& fields, const Defaults& defaults, ApiRequest& request) {
-  constexpr double kMax = 1e6;
   kv::SamplingParams& sampling = request.sampling;
-  sampling.temperature =
-      static_cast<float>(fields.number("temperature", 0, kMax).value_or(defaults.temperature));
+  sampling.temperature = static_cast<float>(
+      fields.number("temperature", 0, kMaxTemperature).value_or(defaults.temperature));
   sampling.top_p = static_cast<float>(fields.number("top_p", 0, 1).value_or(defaults.top_p));
   if (sampling.top_p == 0) fields.wrong("top_p", "a number above 0 and up to 1");
   sampling.top_k = std::max(fields.small("top_k", -1).value_or(defaults.top_k), 0);
@@ -235,7 +235,13 @@ Defaults defaults_of(const std::string& model_dir) {
   const kv::Json json = kv::load_json(file);
   const kv::JsonObject config(json, file.string());
   if (config.find("temperature")) defaults.temperature = config.number("temperature");
+  if (!(defaults.temperature >= 0 && defaults.temperature <= kMaxTemperature)) {
+    config.wrong("temperature", fmt::format("a number from 0 to {}", kMaxTemperature));
+  }
   if (config.find("top_p")) defaults.top_p = config.number("top_p");
+  if (!(defaults.top_p > 0 && defaults.top_p <= 1)) {
+    config.wrong("top_p", "a number above 0 and up to 1");
+  }
   if (config.find("top_k")) {
     defaults.top_k = static_cast<int>(config.integer("top_k", 0, INT32_MAX));
   }

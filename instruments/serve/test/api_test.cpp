@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/error.h"
 #include "instruments/serve/api/answer.h"
 #include "instruments/serve/http/framing.h"
 #include "instruments/serve/test/support.h"
@@ -113,6 +114,13 @@ TEST_CASE("api: defaults are vLLM's, after those of the model's folder") {
   std::ofstream(dir.path() / "generation_config.json") << R"({"temperature":0.6,"top_p":0.95})";
   CHECK(serve::defaults_of(dir.path()).temperature == 0.6);
   CHECK(serve::defaults_of(dir.path()).top_p == 0.95);
+  for (const std::string bad : {R"({"temperature":-1})", R"({"temperature":1e300})",
+                                R"({"top_p":0})", R"({"top_p":1.5})", R"({"top_k":-2})"}) {
+    CAPTURE(bad);
+    std::ofstream(dir.path() / "generation_config.json") << bad;
+    CHECK_THROWS_WITH_AS(serve::defaults_of(dir.path()), doctest::Contains("_config.json: \"t"),
+                         kv::UserError);
+  }
 }
 
 TEST_CASE("api: prompts are text, token ids, or several of either") {

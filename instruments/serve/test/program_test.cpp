@@ -23,7 +23,8 @@ TEST_CASE("serve: help, and options that are wrong") {
   }
   check_refused(shell("$B/serve --host nowhere.invalid"), "--host");
   check_refused(shell("$B/serve --file f"), "--lesson 12");
-  check_refused(shell("$B/serve --host-blocks 8"), "add --lesson 11");
+  check_refused(shell("$B/serve --host-blocks 5"), "--host-blocks 5: only lessons 11 to 13");
+  check_refused(shell("$B/serve --lesson 14 --host-blocks 5"), "add --lesson 11");
   check_refused(shell("$B/serve --block-size 256 --num-blocks 16777216"),
                 "--num-blocks 16777216: found ");
   check_refused(shell("$B/serve --num-blocks 4 --max-model-len 2000"), "--max-model-len 2000");

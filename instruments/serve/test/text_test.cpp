@@ -206,6 +206,17 @@ TEST_CASE("chat template: chosen by the text of the model's template") {
   write("tokenizer_config.json",
         R"({"chat_template": "{{ '<|im_start|>' }}{{ m }}{{ '<|im_end|>' }}"})");
   CHECK(chosen() == ChatTemplate::kChatMl);
+  write("tokenizer_config.json", R"({"chat_template": [{"name": "default", "template": ""}]})");
+  CHECK_THROWS_WITH_AS(chosen(), doctest::Contains((dir.path() / "tokenizer_config.json").c_str()),
+                       kv::UserError);
+  // Qwen3's own has tools, which are described in its words.
+  const std::string qwen3 =
+      R"({{- "# Tools\n\nYou are provided with function signatures within <tools>" }}'<|im_start|>')"
+      R"({{- '\n<think>\n' }}{{- '<|im_end|>\n' }}{{- '<|im_start|>assistant\n' }})";
+  write("chat_template.jinja", qwen3);
+  CHECK(chosen() == ChatTemplate::kChatMl);
+  write("chat_template.jinja", qwen3 + R"({{- '<|im_start|>assistant\n<think>\n' }})");
+  CHECK_THROWS_AS(chosen(), kv::UserError);
   write("chat_template.jinja", "[INST] {{ m }} [/INST]");
   CHECK_THROWS_WITH_AS(chosen(), doctest::Contains("--chat-template none"), kv::UserError);
   CHECK(chosen("none") == ChatTemplate::kNone);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
-#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -16,20 +15,14 @@ constexpr size_t kFew = 6;  // of each prefix, before any has more
 class Choice {
  public:
   Choice(const EventMirror& mirror, const std::vector<Chain>& chains, size_t room)
-      : mirror_(&mirror), chains_(&chains), room_(room), taken_(chains.size()) {
-    for (const Chain& chain : chains) {
-      newest_.push_back(0);
-      for (const BlockName& name : chain.blocks) {
-        newest_.back() = std::max(newest_.back(), mirror.find(name)->stored_at);
-      }
-    }
-  }
+      : mirror_(&mirror), chains_(&chains), room_(room), taken_(chains.size()) {}
 
   /// The newest chain, the longest, the second newest, ..; chains come the longest first.
   std::vector<size_t> newest_and_longest() const {
     std::vector<size_t> newest(chains_->size()), order;
     std::iota(newest.begin(), newest.end(), size_t{0});
-    std::ranges::stable_sort(newest, std::greater{}, [&](size_t c) { return newest_[c]; });
+    std::ranges::stable_sort(newest, std::greater{},
+                             [&](size_t c) { return (*chains_)[c].newest; });
     std::vector<bool> there(newest.size());
     for (size_t i = 0; i < newest.size(); ++i) {
       for (const size_t c : {newest[i], i}) {
@@ -42,14 +35,15 @@ class Choice {
 
   void take_stored_since(int64_t since) {
     std::vector<std::pair<int64_t, std::pair<size_t, size_t>>> fresh;
-    std::unordered_set<std::string_view> seen;
+    std::unordered_set<const MirroredBlock*> seen;
     for (size_t c = 0; c < chains_->size(); ++c) {
-      if (newest_[c] < since) continue;
-      const auto& blocks = (*chains_)[c].blocks;
-      for (size_t i = 0; i < blocks.size(); ++i) {
-        const int64_t stored_at = mirror_->find(blocks[i])->stored_at;
-        if (stored_at >= since && seen.insert(blocks[i]).second)
-          fresh.push_back({stored_at, {c, i}});
+      const Chain& chain = (*chains_)[c];
+      if (chain.newest < since) continue;
+      const MirroredBlock* block = mirror_->find(chain.last);
+      // The blocks before one that has been seen have been seen, too.
+      for (size_t i = chain.num_blocks; i-- > 0 && seen.insert(block).second;) {
+        if (block->stored_at >= since) fresh.push_back({block->stored_at, {c, i}});
+        if (i > 0) block = mirror_->find(*block->parent);
       }
     }
     std::ranges::sort(fresh, std::greater{});
@@ -58,7 +52,7 @@ class Choice {
 
   /// Takes at most `max_blocks` of one chain: its first block, and the last ones.
   void take_of(size_t c, size_t max_blocks) {
-    const size_t count = (*chains_)[c].blocks.size();
+    const size_t count = (*chains_)[c].num_blocks;
     if (taken_[c].size() < max_blocks) take(c, 0);
     for (size_t i = count; i-- > 0 && room_ > 0 && taken_[c].size() < max_blocks;) take(c, i);
   }
@@ -73,35 +67,43 @@ class Choice {
   const EventMirror* mirror_;
   const std::vector<Chain>* chains_;
   size_t room_;
-  std::vector<int64_t> newest_;          // of each chain: the number of its newest block
   std::vector<std::set<size_t>> taken_;  // of each chain: places
 };
+
+/// Whether all blocks of a chain are shown.
+bool is_whole(const EventMirror& mirror, const Chain& chain,
+              const std::unordered_set<BlockName>& shown) {
+  const BlockName* name = &chain.last;
+  for (size_t left = chain.num_blocks; shown.contains(*name); name = &*mirror.find(*name)->parent) {
+    if (--left == 0) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
 Excerpt excerpt(const EventMirror& mirror, int64_t since, size_t room) {
-  std::vector<Chain> chains = mirror.chains();
+  const std::vector<Chain> chains = mirror.chains();
   Choice choice(mirror, chains, room);
   choice.take_stored_since(since);
   const std::vector<size_t> order = choice.newest_and_longest();
   for (const size_t c : order) choice.take_of(c, kFew);
-  for (const size_t c : order) choice.take_of(c, chains[c].blocks.size());
+  for (const size_t c : order) choice.take_of(c, chains[c].num_blocks);
 
   Excerpt part;
   part.num_prefixes = std::ssize(chains);
   std::unordered_set<BlockName> shown;
   for (size_t c = 0; c < chains.size(); ++c) {
-    for (const size_t i : choice.taken(c)) shown.insert(chains[c].blocks[i]);
+    const std::set<size_t>& taken = choice.taken(c);
+    if (taken.empty()) continue;
+    part.rows.push_back({chains[c], mirror.blocks_of(chains[c]), {taken.begin(), taken.end()}});
+    for (const size_t i : taken) shown.insert(part.rows.back().blocks[i]);
   }
   part.num_more = std::ssize(mirror.blocks()) - std::ssize(shown);
-  for (size_t c = 0; c < chains.size(); ++c) {
-    const auto is_shown = [&](const BlockName& name) { return shown.contains(name); };
-    part.num_cut += !std::ranges::all_of(chains[c].blocks, is_shown);
-    const std::set<size_t>& taken = choice.taken(c);
-    if (!taken.empty()) part.rows.push_back({std::move(chains[c]), {taken.begin(), taken.end()}});
-  }
+  part.num_cut = std::ranges::count_if(
+      chains, [&](const Chain& chain) { return !is_whole(mirror, chain, shown); });
   std::ranges::sort(part.rows, {}, [&](const Excerpt::Row& row) {
-    return mirror.find(row.chain.blocks.back())->stored_at;
+    return mirror.find(row.chain.last)->stored_at;
   });
   return part;
 }

@@ -13,7 +13,8 @@ namespace watch {
 struct Excerpt {
   struct Row {
     Chain chain;
-    std::vector<size_t> shown;  // indices into chain.blocks, ascending
+    std::vector<BlockName> blocks;  // of the chain, from the first on
+    std::vector<size_t> shown;      // indices into blocks, ascending
   };
   std::vector<Row> rows;     // in the order in which their last blocks were stored
   int64_t num_prefixes = 0;  // in the whole cache

@@ -83,7 +83,7 @@ void WatchedCache::place(const Words& gone) {
   std::vector<std::pair<int64_t, BlockName>> fresh;  // of these, those without a tile; in order
   for (const Excerpt::Row& row : excerpt_.rows) {
     for (const size_t i : row.shown) {
-      const BlockName& name = row.chain.blocks[i];
+      const BlockName& name = row.blocks[i];
       const MirroredBlock& block = *mirror.find(name);
       if (wanted.try_emplace(name, block.tokens).second) fresh.emplace_back(block.stored_at, name);
       block_size_ = std::max(block_size_, block.block_size);
@@ -123,7 +123,7 @@ void WatchedCache::name_rows() {
   letters_.assign(rows.size(), -1);
   std::set<int> used;
   for (size_t r = 0; r < rows.size(); ++r) {
-    const auto& blocks = rows[r].chain.blocks;
+    const auto& blocks = rows[r].blocks;
     for (auto name = blocks.rbegin(); name != blocks.rend() && letters_[r] < 0; ++name) {
       const auto had = letter_of_.find(*name);
       if (had != letter_of_.end() && used.insert(had->second).second) letters_[r] = had->second;
@@ -134,7 +134,7 @@ void WatchedCache::name_rows() {
     for (int free = 0; letters_[r] < 0; ++free) {
       if (used.insert(free).second) letters_[r] = free;
     }
-    const auto& blocks = rows[r].chain.blocks;
+    const auto& blocks = rows[r].blocks;
     for (size_t i = blocks.size() - rows[r].chain.num_own; i < blocks.size(); ++i) {
       letter_of_[blocks[i]] = letters_[r];
     }
@@ -193,14 +193,14 @@ Shown WatchedCache::shown() const {
     }
   }
   for (size_t r = 0; r < excerpt_.rows.size(); ++r) {
-    const auto& [chain, places] = excerpt_.rows[r];
+    const auto& [chain, blocks, places] = excerpt_.rows[r];
     std::vector<int32_t> ids;
-    for (const size_t i : places) ids.push_back(id_of.at(chain.blocks[i]));
+    for (const size_t i : places) ids.push_back(id_of.at(blocks[i]));
     const viz::SequenceView sequence{viz::letters(letters_[r]), letters_[r] % viz::kNumHues};
     shown.tables.push_back(
         shown.pool.add(sequence, ids, static_cast<int>(std::ssize(ids)) * block_size_));
     shown.num_found.push_back(0);
-    const auto num_blocks = std::ssize(chain.blocks);
+    const auto num_blocks = std::ssize(blocks);
     shown.cut.push_back(
         std::ssize(ids) == num_blocks
             ? ""

@@ -27,7 +27,7 @@ Rows shown(const Excerpt& part) {
   Rows rows;
   for (const Excerpt::Row& row : part.rows) {
     rows.emplace_back();
-    for (const size_t i : row.shown) rows.back().push_back(row.chain.blocks.at(i));
+    for (const size_t i : row.shown) rows.back().push_back(row.blocks.at(i));
   }
   return rows;
 }
@@ -97,7 +97,7 @@ TEST_CASE("excerpt: of any cache it is as large as the room, and counts what it 
       places += row.size();
       there.insert(row.begin(), row.end());
     }
-    for (const Chain& chain : mirror.chains()) all_places += chain.blocks.size();
+    for (const Chain& chain : mirror.chains()) all_places += chain.num_blocks;
     CHECK(places == std::min(room, all_places));
     CHECK(part.num_more == static_cast<int64_t>(count - there.size()));
     size_t missing = 0;  // of those that have just come

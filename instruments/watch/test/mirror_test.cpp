@@ -4,6 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <numeric>
+
 namespace {
 
 using namespace watch;
@@ -64,7 +67,7 @@ TEST_CASE("mirror: chains, what is theirs alone, and chains that have lost their
   mirror.apply(batch_of(stored({7})));
   const auto chains = mirror.chains();
   REQUIRE(chains.size() == 3);
-  CHECK(chains[0].blocks ==
+  CHECK(mirror.blocks_of(chains[0]) ==
         std::vector<BlockName>{hash_of(1), hash_of(2), hash_of(4), hash_of(5), hash_of(6)});
   CHECK(chains[0].num_tokens == 20);
   CHECK(chains[0].num_own == 3);
@@ -72,9 +75,28 @@ TEST_CASE("mirror: chains, what is theirs alone, and chains that have lost their
   CHECK(chains[2].num_own == 1);
   mirror.apply(batch_of(removed(1)));
   CHECK(mirror.chains()[0].headless);
-  CHECK(mirror.chains()[0].blocks.size() == 4);
+  CHECK(mirror.chains()[0].num_blocks == 4);
   mirror.apply(batch_of(stored({8, 9}, 9)));  // its own ancestor: no server should say so
   CHECK(mirror.chains().size() == 3);
+}
+
+TEST_CASE("mirror: a prefix that many chains share is walked once") {
+  EventMirror mirror;
+  constexpr uint64_t kCount = 8000;
+  std::vector<uint64_t> prefix(kCount);
+  std::iota(prefix.begin(), prefix.end(), uint64_t{1});
+  mirror.apply(batch_of(stored(prefix)));
+  for (uint64_t i = 1; i <= kCount; ++i) mirror.apply(batch_of(stored({kCount + i}, kCount)));
+  const auto begin = std::chrono::steady_clock::now();
+  const auto chains = mirror.chains();
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(2));  // not kCount^2 steps
+  REQUIRE(chains.size() == kCount);
+  for (const Chain& chain : chains) {
+    CHECK(chain.num_blocks == kCount + 1);
+    CHECK(chain.num_own == 1);
+  }
+  CHECK(chains[1].newest == static_cast<int64_t>(kCount) + 1);
+  CHECK(mirror.blocks_of(chains[1]).at(kCount - 1) == hash_of(kCount));
 }
 
 TEST_CASE("mirror: the number of evicted blocks that are remembered is limited") {

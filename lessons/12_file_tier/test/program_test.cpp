@@ -54,4 +54,23 @@ TEST_CASE("a file that is no file of blocks, or another model's, is refused and 
   CHECK(other.code == 2);
   CHECK(other.err.find("fingerprint") != std::string::npos);
   CHECK(kvtest::shell("$B/lesson12 --device cpu --block-size 8 --file '" + file + "'").code == 2);
+  const auto small =
+      kvtest::shell("$B/lesson12 --device cpu --host-blocks 1 --file '" + file + "'");
+  CHECK(small.err.find(", but the host would have 1 block; give it a block for each record") !=
+        std::string::npos);
+}
+
+TEST_CASE("blocks that the disk has no room for are told, and computed again") {
+  const std::string full = "trap '' XFSZ; ulimit -f 200; $B/lesson12 --device cpu --starts 2 ";
+  const auto told = kvtest::shell(full + "--file $T/file");
+  CHECK(told.code == 0);
+  CHECK(told.out.find("not written to the file: ") != std::string::npos);
+  const auto json = nlohmann::json::parse(kvtest::shell(full + "--file $T/file --json -").out);
+  CHECK(json.at("same_bits") == true);
+  CHECK(json.at("starts")[1].at("not_written_blocks") > 0);
+}
+
+TEST_CASE("a folder for temporary files that is not there is refused by name") {
+  kvtest::check_refused(kvtest::shell("TMPDIR=$T/none $B/lesson12 --device cpu"),
+                        "/none: no folder for temporary files; set TMPDIR to one that");
 }

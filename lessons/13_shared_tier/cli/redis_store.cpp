@@ -28,21 +28,28 @@ RedisAddress parse_redis_address(const std::string& text) {
     return address;
   }
   std::string rest = text.starts_with("redis://") ? text.substr(8) : "";
-  if (const size_t at = rest.rfind('@'); at != std::string::npos && rest.starts_with(':')) {
-    address.password = rest.substr(1, at - 1);
+  const size_t at = rest.rfind('@'), user_end = rest.find(':');
+  if (at != std::string::npos && user_end < at) {
+    address.user = rest.substr(0, user_end);
+    address.password = rest.substr(user_end + 1, at - user_end - 1);
     rest = rest.substr(at + 1);
   }
   address.port = 6379;
   const size_t colon = rest.rfind(':');
   address.host = rest.substr(0, colon);
-  bool good = !address.host.empty();
+  bool good = !address.host.empty() && address.host.find('@') == std::string::npos;
   if (colon != std::string::npos) {
     const char* const end = rest.data() + rest.size();
     const auto read = std::from_chars(rest.data() + colon + 1, end, address.port);
     good = good && read.ec == std::errc() && read.ptr == end && address.port > 0 &&
            address.port < 65536;
   }
-  if (!good) kv::user_error("store {}: wanted redis://host:port or unix:/path", text);
+  if (!good) {
+    kv::user_error(
+        "store {}: wanted redis://host:port or unix:/path; with a password "
+        "redis://user:password@host:port",
+        text.substr(text.rfind('@') + 1));
+  }
   return address;
 }
 
@@ -122,9 +129,13 @@ class Node {
     void operator()(redisContext* context) const { redisFree(context); }
   };
   bool log_in() {
-    if (address_.password.empty()) return true;
-    const Reply reply(static_cast<redisReply*>(redisCommand(
-        context_.get(), "AUTH %b", address_.password.data(), address_.password.size())));
+    const std::string &user = address_.user, &password = address_.password;
+    if (password.empty()) return true;
+    void* const answer =
+        user.empty() ? redisCommand(context_.get(), "AUTH %b", password.data(), password.size())
+                     : redisCommand(context_.get(), "AUTH %b %b", user.data(), user.size(),
+                                    password.data(), password.size());
+    const Reply reply(static_cast<redisReply*>(answer));
     return reply && reply->type == REDIS_REPLY_STATUS;
   }
   /// After an error a connection is of no use.

@@ -14,10 +14,11 @@ struct RedisAddress {
   std::string host;  // or a socket's path, if the port is 0
   int port = 0;
   std::string password;
+  std::string user = {};  // empty means Redis' default user
   friend bool operator==(const RedisAddress&, const RedisAddress&) = default;
 };
-/// "redis://:password@host:port" (password and port may be missing) or "unix:/path". Throws
-/// UserError for anything else.
+/// "redis://user:password@host:port" (user, password and port may be missing) or "unix:/path".
+/// Throws UserError for anything else.
 RedisAddress parse_redis_address(const std::string& text);
 
 struct RedisOptions {

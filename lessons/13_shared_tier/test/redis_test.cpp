@@ -64,10 +64,14 @@ TEST_CASE("an address is redis://, with a password and a port or without, or uni
   CHECK(all.host == "10.0.0.1");
   CHECK(all.port == 7000);
   CHECK(all.password == "pass:word");
+  CHECK(all.user.empty());
+  CHECK(parse_redis_address("redis://me:p@ss@there").user == "me");
+  CHECK(parse_redis_address("redis://me:p@ss@there").password == "p@ss");
   CHECK(parse_redis_address("unix:/run/a socket").host == "/run/a socket");
   CHECK(parse_redis_address("unix:/run/a socket").port == 0);
-  for (const char* bad : {"", "here:6379", "redis://", "redis://:6379", "redis://here:", "unix:x",
-                          "redis://here:99999", "redis://here:6x", "http://here"}) {
+  for (const char* bad :
+       {"", "here:6379", "redis://", "redis://:6379", "redis://here:", "unix:x",
+        "redis://here:99999", "redis://here:6x", "http://here", "redis://me@here"}) {
     CAPTURE(bad);
     CHECK_THROWS_AS(parse_redis_address(bad), kv::UserError);
   }
@@ -151,6 +155,10 @@ TEST_CASE("a password is needed where the server asks for one") {
   CHECK_FALSE(make_redis_store(address)->put(name(0), "x"));
   address.password = "open sesame";
   CHECK(make_redis_store(address)->put(name(0), "x"));
+  address.user = "default";
+  CHECK(make_redis_store(address)->put(name(0), "x"));
+  address.user = "another";
+  CHECK_FALSE(make_redis_store(address)->put(name(0), "x"));
 }
 
 TEST_CASE("a full memory evicts, or refuses, and a prefix with holes is shorter") {
