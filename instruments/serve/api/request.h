@@ -28,8 +28,8 @@ struct Defaults {
   int top_k = 0;
   uint64_t seed = 0;  // the server's
 };
-/// The defaults of a model's folder. Throws UserError for a file that cannot be read, or with values
-/// that no request may have.
+/// The defaults of a model's folder. Throws UserError for a file that cannot be read, or with
+/// values that no request may have.
 Defaults defaults_of(const std::string& model_dir);
 
 /// The rules that a request is read by.

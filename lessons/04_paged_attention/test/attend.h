@@ -220,7 +220,10 @@ inline void check_few_tokens(const Run& run) {
     for (const int rows : {1, 3}) {
       const std::vector<Part> parts{{&a, rows}, {&b, 1}, {&c, rows}};
       CAPTURE(rows);
-      check_bits(run.attend({.block_size = 4})(shape, parts), wanted(run, shape, parts));
+      const Outputs want = wanted(run, shape, parts);
+      check_bits(run.attend({.block_size = 4})(shape, parts), want);
+      INFO("in blocks past 2^31 elements");
+      check_bits(run.attend({.block_size = 4, .first_block = 9'000'000})(shape, parts), want);
     }
   }
 }

@@ -22,6 +22,10 @@ TEST_CASE("the key that a query points at takes all the weight" * KERNEL) {
   kvtest::check_pointing(kPlain.attend({.block_size = 2}));
 }
 
+TEST_CASE("scores far below zero still weigh their keys" * KERNEL) {
+  kvtest::check_far_below_zero(kPlain.attend({.block_size = 2}));
+}
+
 TEST_CASE("with a window a query sees the last keys alone" * KERNEL) {
   kvtest::check_window(
       [](int window) { return kPlain.attend({.block_size = 2, .window = window}); });

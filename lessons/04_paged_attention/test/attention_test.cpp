@@ -48,6 +48,9 @@ void check_rows_found(int seq, int kv_head, int first, int n, const std::vector<
   };
   CHECK(found(rows.k, k) == slots);
   CHECK(found(rows.v, v) == slots);
+  INFO("no place after the last token's is written");
+  CHECK(rows.k[n] == nullptr);
+  CHECK(rows.v[n] == nullptr);
 }
 
 /// The partial result of keys with these scores, whose V are (10, 1), (20, 1), (30, 1), ...

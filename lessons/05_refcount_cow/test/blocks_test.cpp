@@ -131,12 +131,16 @@ TEST_CASE("in one append the last holder of a tail keeps it") {
   const int32_t tail = manager.table(a).block_ids().back();
   std::vector<Growth> growths{{.seq = a, .num_tokens = 1}};
   for (int i = 0; i < 3; ++i) growths.push_back({.seq = manager.fork(a), .num_tokens = 1});
+  std::ranges::reverse(growths);
   CHECK(manager.blocks_to_append(growths) == 3);
   REQUIRE(manager.append(growths));
   CHECK(manager.num_copies() == 3);
   CHECK(memory.calls == 1);  // all copies in one call
   CHECK(manager.table(growths[3].seq).block_ids().back() == tail);
   CHECK(manager.pool().ref_cnt(tail) == 1);
+  for (int i = 0; i < 3; ++i) {  // new blocks in the order of `growths`
+    CHECK(manager.table(growths[static_cast<size_t>(i)].seq).block_ids().back() == tail + 1 + i);
+  }
   for (const Growth& growth : growths) CHECK(memory.read(growth.seq).substr(0, 5) == "abcde");
   manager.check();
 }
@@ -201,13 +205,23 @@ TEST_CASE("a copy that throws leaves everything as it was") {
   const std::string before = state_of(manager);
   const Growth all[] = {
       {.seq = a, .num_tokens = 9}, {.seq = b, .num_tokens = 1}, {.seq = c, .num_tokens = 1}};
-  CHECK_THROWS_AS(manager.append(all), std::runtime_error);
+  CHECK_THROWS_WITH_AS(manager.append(all), "no device", std::runtime_error);
   CHECK(state_of(manager) == before);
   fail = false;
   REQUIRE(manager.append(all));
   INFO("blocks 2 and 3 were given back, and come again in the same order");
   CHECK(manager.table(a).block_ids()[1] == 2);
   CHECK(manager.table(b).block_ids()[1] == 3);
+}
+
+TEST_CASE("a manager without bytes to move counts its copies all the same") {
+  BlockManager manager(8, 4);
+  const int b = manager.fork(new_sequence(manager, 6));
+  REQUIRE(append(manager, b, 1));
+  CHECK(manager.num_copies() == 1);
+  CHECK(manager.table(b).block_ids().back() == 2);
+  REQUIRE(append(manager, manager.fork(b), 1));
+  CHECK(manager.num_copies() == 2);
 }
 
 TEST_CASE("the source is still held while it is copied") {

@@ -50,6 +50,7 @@ TEST_CASE("a block is taken with one holder, and free when the last one is gone"
   CHECK(pool.num_free() == 1);
   pool.release(0);
   CHECK(holders(pool) == "0 0");
+  CHECK(pool.num_references() == 0);
   CHECK(pool.num_free() == 2);
   CHECK_THROWS_AS(pool.release(0), std::logic_error);  // once too often
   CHECK(pool.allocate() == 0);
@@ -119,6 +120,8 @@ TEST_CASE("who writes into a shared block needs a block for the copy") {
   CHECK(needed({{a, 1}, {b, 1}}) == 2);
   CHECK(needed({{a, 1}, {b, 1}, {c, 1}}) == 2);  // the last of the holders keeps the block
   CHECK(needed({{a, 1}, {b, 0}, {c, 1}}) == 2);
+  const int d = new_sequence(manager, 7), e = manager.fork(d);  // share another block
+  CHECK(needed({{a, 1}, {b, 1}, {c, 1}, {d, 1}, {e, 1}}) == 2 + 1);
   manager.free_sequence(b);
   CHECK(needed({{a, 1}, {c, 1}}) == 1);
   manager.free_sequence(c);

@@ -94,6 +94,8 @@ TEST_CASE("a block that another table holds loses a reference, and is not free y
   CHECK(pool.ref_cnt(1) == 1);
   pool.free_blocks(Ids{1, 3});
   CHECK(queue_of(pool) == Ids{4, 2, 3, 1});
+  pool.touch(Ids{1});
+  CHECK(pool.block(1).num_hits == 3);  // neither a free nor a revival forgets hits
 }
 
 TEST_CASE("a free that is refused changes nothing, not even the blocks before the wrong one") {
@@ -181,7 +183,10 @@ TEST_CASE("an eviction is counted, and told with the block and its hash") {
   pool.touch(Ids{1});  // a request finds it
   pool.free_blocks(Ids{1});
   pool.free_blocks(Ids{1, 2, 3});
-  pool.set_event_sink([&](const CacheEvent& event) { events.push_back(event); });
+  pool.set_event_sink([&](const CacheEvent& event) {
+    events.push_back(event);
+    CHECK(pool.index().block(event.block_id) == nullptr);  // forgotten before it is told
+  });
   REQUIRE(take(pool, 3) == Ids{3, 2, 1});
   CHECK(pool.metrics().num_evicted == 3);
   CHECK(pool.metrics().num_evicted_unused == 2);  // no request has found blocks 2 and 3

@@ -28,6 +28,21 @@ TEST_CASE("poison fills codes and scales of blocks in FP8" * doctest::test_suite
   }
 }
 
+TEST_CASE("poison fills a block past 2^31 bytes of K and of V") {
+  constexpr int kBlocks = 4'200;  // K and V of a block have 512 KiB each
+  const kv::Stream stream(kv::Device::kCuda);
+  lesson03::PagedKvCache cache(kvtest::shape(1, 8, 128), stream, kBlocks, 256);
+  kv::DeviceBuffer scratch;
+  const std::vector<int32_t> ids{kBlocks - 1};
+  lesson07::poison_blocks({.cache = &cache, .block_ids = ids, .scratch = &scratch}, stream);
+  for (const int index : {0, 1}) {
+    const lesson03::Piece piece = cache.layer(0).piece(kBlocks - 1, index);
+    std::vector<uint8_t> bytes(static_cast<size_t>(piece.bytes));
+    kv::copy_to_host(bytes.data(), piece.data, bytes.size(), stream);
+    CHECK(std::ranges::count(bytes, 0xFF) == std::ssize(bytes));
+  }
+}
+
 TEST_CASE("poison on the GPU refuses a block that the cache does not have") {
   lesson07_test::check_poison_refuses(kv::Stream(kv::Device::kCuda));
 }

@@ -64,10 +64,11 @@ TEST_CASE("a block with a copy in the host is not copied again") {
 }
 
 TEST_CASE("a block that is copied is given out with the job that reads it") {
-  TwoPools t({.device = 2, .host = 4});
+  TwoPools t({.device = 3, .host = 4, .ahead = 2});
   t.run(1, t.prompt(0, 8));
   t.offload();
-  REQUIRE(t.manager.allocate_slots(2, 8));
+  REQUIRE(t.in_flight(Way::kOffload) == Moves{{2, 1}});
+  REQUIRE(t.manager.allocate_slots(2, 8));  // blocks 3 and 2
   CHECK(t.manager.take_write_job() == 1);
 }
 
@@ -170,6 +171,7 @@ TEST_CASE("an offload that cannot be started leaves both pools as they were") {
   t.copies.refuses = true;
   CHECK_THROWS(t.offload());
   CHECK(t.host.num_cached() == 0);
+  CHECK(t.host.num_used() == 0);
   CHECK(t.manager.metrics().num_offloaded == 0);
   t.copies.refuses = false;
   t.offload_all();

@@ -132,6 +132,7 @@ TEST_CASE("a block is loaded if that is quicker than to compute its tokens") {
   CHECK(is_worth_loading(kQuicker, {.seconds_per_token = 1, .seconds_per_block = 15}, 16));
   CHECK_FALSE(is_worth_loading(kQuicker, {.seconds_per_token = 1, .seconds_per_block = 16}, 16));
   CHECK(is_worth_loading(kQuicker, {.seconds_per_token = 0, .seconds_per_block = 16}, 16));
+  CHECK(is_worth_loading(kQuicker, {.seconds_per_token = 1, .seconds_per_block = 0}, 16));
   CHECK(is_worth_loading(kAlways, {.seconds_per_token = 1, .seconds_per_block = 99}, 16));
   CHECK_FALSE(is_worth_loading(kNever, {}, 16));
 }

@@ -82,6 +82,10 @@ inline void check_refused_gathers(const kv::Stream& stream) {
                        std::out_of_range);
   CHECK_THROWS_AS(gather(0, {{-1, 1}}), std::out_of_range);
   CHECK_THROWS_AS(gather(0, {{1, 4}}), std::out_of_range);
+  std::memset(host.block(1).data(), 7, host.bytes_per_block());
+  CHECK_THROWS_AS(gather(0, {{1, 1}, {3, 2}}), std::out_of_range);
+  stream.synchronize();
+  CHECK(all_are(host.block(1), std::byte{7}));  // the first move has not been made either
   gather(1, {{2, 3}});
 }
 

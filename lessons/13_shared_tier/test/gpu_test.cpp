@@ -34,6 +34,17 @@ TEST_CASE("gather_layer: a layer of a block in FP8 has its scales" *
   check_gathers(3, 80, 5, stream(), kv::KvFormat::kFp8);
 }
 
+TEST_CASE("gather_layer: a block past 2^31 bytes of the host is written where it belongs") {
+  constexpr int kHost = 2'050;  // blocks of 1 MiB
+  lesson13::PagedKvCache cache(kvtest::shape(1, 8, 128), stream(), 1, 256);
+  const lesson13::HostBlocks host(cache.bytes_per_block(), kv::Device::kCuda, kHost);
+  cache.fill(0x11, stream());
+  const Moves moves{{0, kHost - 1}};
+  lesson13::gather_layer({.cache = &cache, .host = &host, .layer = 0, .moves = moves}, stream());
+  stream().synchronize();
+  CHECK(all_are(host.block(kHost - 1), std::byte{0x11}));
+}
+
 TEST_CASE("gather_layer refuses a layer or a block that is not there") {
   check_refused_gathers(stream());
 }

@@ -255,6 +255,25 @@ inline void check_heads_and_slots(const kv::Stream& stream) {
   }
 }
 
+/// The largest element of a head counts wherever it stands, here alone among NaN, which do not.
+inline void check_largest_of_head(const kv::Stream& stream) {
+  constexpr int kHeadDim = 80;
+  kvtest::Rows rows(size_t{kHeadDim} * kHeadDim, BFloat16{0x7FC0});
+  for (size_t i = 0; i < kHeadDim; ++i) {
+    rows[i * kHeadDim + i] = kv::to_bfloat16(i % 2 == 0 ? 64 : -64);
+  }
+  PagedKvCache cache(kvtest::shape(1, 1, kHeadDim), stream, 5, 16, 0, kv::KvFormat::kFp8);
+  const auto k = kvtest::upload_rows(rows, stream), v = kvtest::upload_rows(rows, stream);
+  cache.fill(0xFF, stream);  // what is not written is read, too
+  write_in_order(cache.layer(0), k, v, kHeadDim, stream);
+  const Written found = read_cache(cache.layer(0), stream);
+  CHECK(std::ranges::count(found.scales, lesson14::byte_of(-2)) == int64_t{2} * kHeadDim);
+  for (size_t i = 0; i < kHeadDim; ++i) {
+    CAPTURE(i);
+    CHECK(found.k[i * kHeadDim + i] == nearest_code(i % 2 == 0 ? 64 : -64, -2));
+  }
+}
+
 /// A head of zeros has scale 1, and a zero keeps its sign. The smallest scale is 2^-117 and the
 /// largest 2^7, so that tiny heads become zeros; infinities and NaN become the largest number.
 inline void check_extreme_heads(const kv::Stream& stream) {

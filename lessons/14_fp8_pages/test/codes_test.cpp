@@ -66,6 +66,10 @@ TEST_CASE("each head of each row has the scale of its largest magnitude, at its 
   check_heads_and_slots(cpu());
 }
 
+TEST_CASE("the largest element of a head counts wherever it stands, and a NaN does not") {
+  check_largest_of_head(cpu());
+}
+
 TEST_CASE("heads of zeros, tiny ones, infinities and NaN") { check_extreme_heads(cpu()); }
 
 TEST_CASE("rows that were rounded are written as they are") { check_written_after(cpu()); }

@@ -30,6 +30,11 @@ TEST_CASE("each head of each row has the scale of its largest magnitude, at its 
   check_heads_and_slots(gpu());
 }
 
+TEST_CASE("the largest element of a head counts wherever it stands, and a NaN does not" *
+          doctest::test_suite("kernel")) {
+  check_largest_of_head(gpu());
+}
+
 TEST_CASE("heads of zeros, tiny ones, infinities and NaN" * doctest::test_suite("kernel")) {
   check_extreme_heads(gpu());
 }
