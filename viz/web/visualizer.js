@@ -78,6 +78,7 @@ function share(text, step) {
   const link = `${location.href.split('#')[0]}#s=${encode(text)}&step=${step}`
   history.replaceState(null, '', link)
   navigator.clipboard?.writeText(link).catch(() => {})  // the address bar has it in any case
+  return navigator.clipboard ? 1 : 0
 }
 
 /** In the next frame: what is drawn can be read before the browser shows it. */
