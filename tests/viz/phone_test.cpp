@@ -95,6 +95,7 @@ TEST_CASE("on a phone held sideways controls have room for a finger, beside the 
         viz::window_layout(static_cast<float>(w), static_cast<float>(h));
     CHECK(layout.main.h > 0.7f * static_cast<float>(h));
     CHECK(layout.main.right() < layout.side.x);
+    if (w > 800) CHECK(600 * viz::picture_part(layout) <= layout.main.w - 12);  // its bar
     CHECK(layout.side.bottom() < layout.sentence.y);
     CHECK(layout.sentence.bottom() < layout.player.y);
     const viz::Headless phone(shell, w, h, 1);

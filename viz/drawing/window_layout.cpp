@@ -9,7 +9,7 @@ namespace viz {
 namespace {
 
 // On a phone, in points: letters, the scrollbar below the picture, the room that pages need.
-constexpr float kLeastLetters = 11, kBar = 12, kLeastHeight = 475;
+constexpr float kLeastLetters = 11, kBar = 13, kLeastHeight = 475;
 
 /// Whether a change of the shape is worth a look.
 bool counts(const Shape& shape) {
@@ -34,7 +34,7 @@ WindowLayout window_layout(float width, float height, bool tabs) {
   const float inner = width - 2 * kEdge;
   const bool upright = width < 700 && height > width, sideways = width < 1000 && height < 480;
   const float player = upright ? 2 * kTouch + kGap : 32;
-  const float side = std::round(std::clamp((sideways ? 0.3f : 0.235f) * width, 200.0f, 320.0f));
+  const float side = std::round(std::clamp((sideways ? 0.29f : 0.235f) * width, 200.0f, 320.0f));
   const float sentence = upright ? 68.0f : height < 720 ? 46.0f : 54.0f;
   WindowLayout layout;
   layout.on_phone = upright || sideways;
