@@ -1,7 +1,8 @@
 // ./course site: makes the site, and serves or tests it.
 import fs from 'node:fs'
 import path from 'node:path'
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { parseArgs } from 'node:util'
 import { fileURLToPath } from 'node:url'
 import { serve } from './server.mjs'
@@ -51,11 +52,18 @@ function checkOut(out) {
   fail(`${out} has other files in it; name a folder that is empty, or that an earlier site is in`)
 }
 
-/** What VitePress prints has colour wherever it goes. */
-function withoutColour(stream) {
-  if (stream.isTTY && !process.env.NO_COLOR) return
-  const write = stream.write.bind(stream)
-  stream.write = (text, ...more) => write(typeof text === 'string' ? text.replace(/\x1b\[[0-9;]*m/g, '') : text, ...more)
+/** VitePress notices Ctrl-C when it has time, so it has a process of its own, which a signal ends at once. */
+async function build() {
+  const vitepress = spawn(process.execPath, [path.join(here, 'build.mjs')], { stdio: 'inherit' })
+  const end = (signal) => {
+    vitepress.kill('SIGKILL')
+    if (process.stderr.isTTY) process.stderr.write('\x1b[?25h\n')  // the cursor, which VitePress hides
+    process.exit(signal === 'SIGINT' ? 130 : 143)
+  }
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, end)
+  const [code] = await once(vitepress, 'exit')
+  for (const signal of ['SIGINT', 'SIGTERM']) process.off(signal, end)
+  if (code !== 0) process.exit(code ?? 1)
 }
 
 async function make({ out, web, base }) {
@@ -65,8 +73,7 @@ async function make({ out, web, base }) {
   out = `${whole}.part`
   fs.rmSync(out, { recursive: true, force: true })
   Object.assign(process.env, { SITE_OUT: out, SITE_BASE: base, SITE_VISUALIZER: web ? '1' : '0' })
-  const { build } = await import('vitepress')
-  await build(here)
+  await build()
   fs.cpSync(path.join(root, 'docs/figures'), path.join(out, 'docs/figures'), {
     recursive: true,
     filter: (file) => path.basename(file) !== 'data',
@@ -91,8 +98,6 @@ let web = given.web && path.resolve(process.env.COURSE_START_DIR ?? '.', given.w
 if (web && !fs.existsSync(path.join(web, 'index.html'))) fail(`there is no index.html in ${web}`)
 if (!web && fs.existsSync(path.join(builds, 'web/index.html'))) web = path.join(builds, 'web')
 
-withoutColour(process.stdout)
-withoutColour(process.stderr)
 await make({ out, web, base })
 if (given.test) {
   const tests = fs.readdirSync(path.join(here, 'test')).filter((name) => name.endsWith('.test.mjs'))

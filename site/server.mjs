@@ -23,7 +23,11 @@ export function serve(folder, { base = '/', port = 0 } = {}) {
   const compressed = new Map()
   const server = http.createServer((request, response) => {
     const file = fileOf(folder, base, request.url)
-    if (!file) return response.writeHead(404).end('not found')
+    if (!file) {
+      const page = path.join(folder, '404.html')  // the site's own, as servers of static sites answer
+      if (!fs.existsSync(page)) return response.writeHead(404).end('not found')
+      return response.writeHead(404, { 'Content-Type': types['.html'] }).end(fs.readFileSync(page))
+    }
     const type = types[path.extname(file)] ?? 'application/octet-stream'
     if (type === 'image/png') return response.writeHead(200, { 'Content-Type': type }).end(fs.readFileSync(file))
     if (!compressed.has(file)) compressed.set(file, zlib.gzipSync(fs.readFileSync(file)))

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
 import { chapters, films, front, groups, root } from './chapters.mjs'
 import { entries } from './glossary.mjs'
+import { code } from './markdown/code.mjs'
 import { links, size } from './markdown/links.mjs'
 import { visualizer } from './markdown/pages.mjs'
 import { questions } from './markdown/questions.mjs'
@@ -100,6 +101,7 @@ export default defineConfig({
       tablesAndTerms(md)
       visualizer(md)
       questions(md)
+      code(md)
     },
   },
   themeConfig: {

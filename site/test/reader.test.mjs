@@ -258,6 +258,28 @@ test('code and tables have the width that they need', async () => {
   }
 })
 
+test('a listing begins in its first column, and short code stays in one line', async () => {
+  for (const link of ['/lessons/03_paged_blocks/', '/docs/using.html']) {
+    const { page } = await browser.open(link, { viewport: { width: 390, height: 844 } })
+    const indented = await page.locator('.vp-doc pre code').evaluateAll((all) => all.map((code) => code.textContent).filter((text) => /\S/.test(text) && !/^\S/m.test(text)))
+    assert.deepEqual(indented, [], link)
+    const broken = await page.locator('.vp-doc :not(pre) > code').evaluateAll((all) =>
+      all.filter((code) => code.textContent.length <= 20 && code.getClientRects().length > 1).map((code) => code.textContent))
+    assert.deepEqual(broken, [], link)
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390, link)
+    await page.context().close()
+  }
+})
+
+test('an address without a page leads to the first page', async () => {
+  const context = await browser.open('/')
+  const answer = await context.page.goto(`${base}nothing.html`)
+  assert.equal(answer.status(), 404)
+  await context.page.getByText('There is no such page').waitFor()
+  await context.page.getByText('To the first page').click()
+  await context.page.locator('.front h1').waitFor()
+})
+
 test('the menu, the text and the list of headings stand side by side in every window', async () => {
   for (const width of [1280, 1440, 1500, 1600, 1920]) {
     const { page } = await browser.open(lesson, { viewport: { width, height: 900 } })
@@ -323,6 +345,11 @@ test('where the text says "Click it" there is the page, or why there is none', a
   await page.setViewportSize({ width: 390, height: 844 })
   await page.waitForFunction(() => document.querySelector('.visualizer iframe').getBoundingClientRect().right < 390)
   assert.match(await page.locator('.visualizer').innerText(), /wider than a phone/)
+  for (const [width, height] of [[390, 844], [390, 640], [844, 390]]) {
+    await page.setViewportSize({ width, height })
+    const fits = await page.waitForFunction((room) => document.querySelector('.visualizer iframe').getBoundingClientRect().height <= room, height - 64, { timeout: 5_000 }).catch(() => null)
+    assert.ok(fits, `picture and player are on the screen of ${width}x${height} at once`)
+  }
   await page.goto(`${base}viz/ladder.html`)
   assert.equal(await page.evaluate(() => document.querySelectorAll('tbody a')[4].pathname), base + lesson.slice(1))
   await page.goto(`${base}viz/index.html#page=05`)

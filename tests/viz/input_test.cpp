@@ -178,3 +178,33 @@ TEST_CASE_FIXTURE(Pointed, "a click on what is disabled says why at once") {
   CHECK(shell.session().page().counter("value") == 0);
   CHECK_FALSE(has_tooltip(60));  // the click itself has disabled it
 }
+
+TEST_CASE("Tab leads to the scrubber and to the speed, which the arrows change") {
+  viz::Shell shell(
+      [] {
+        std::vector<std::unique_ptr<viz::Page>> pages;
+        pages.push_back(std::make_unique<kvtest::CountingPage>());
+        return pages;
+      },
+      {});
+  viz::Headless ui(shell, 1280, 800, 1);
+  const auto value = [&] { return shell.session().page().counter("value").value(); };
+  const auto tab_to = [&](const std::string& name) {
+    for (int i = 0; i < 30 && shell.probe().focused != name; ++i) ui.press_key(ImGuiKey_Tab);
+    return shell.probe().focused == name;
+  };
+  ui.frame();
+  CHECK_FALSE(tab_to("scrubber"));  // there are no steps
+  ui.click("one");
+  ui.click("one");
+  REQUIRE(tab_to("scrubber"));
+  ui.press_key(ImGuiKey_LeftArrow);
+  CHECK(value() == 1);
+  REQUIRE(tab_to("speed"));
+  const auto usual = ui.picture();
+  ui.press_key(ImGuiKey_RightArrow);
+  CHECK(ui.picture() != usual);
+  CHECK(value() == 1);
+  ui.press_key(ImGuiKey_LeftArrow);
+  CHECK(ui.picture() == usual);
+}

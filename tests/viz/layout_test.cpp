@@ -8,6 +8,7 @@
 
 #include "viz/drawing/motion.h"
 #include "viz/drawing/parts.h"
+#include "viz/drawing/window_layout.h"
 
 namespace {
 

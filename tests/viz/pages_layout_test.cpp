@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "tests/support/temp_dir.h"
+#include "tests/viz/example_page.h"
 #include "viz/drawing/cards.h"
 #include "viz/drawing/layout.h"
 #include "viz/drawing/side_scenes.h"
+#include "viz/drawing/window_layout.h"
 #include "viz/pages.h"
 #include "viz/shell/files.h"
 #include "viz/shell/headless.h"
@@ -143,6 +145,8 @@ TEST_CASE("the first screen of every page, its counters and its sentences can be
     for (const auto& size : {std::pair{360.0f, 640.0f},
                              {390, 844},
                              {560, 900},
+                             {760, 340},
+                             {844, 358},
                              {1024, 640},
                              {1280, 800},
                              {1920, 1080},
@@ -152,6 +156,8 @@ TEST_CASE("the first screen of every page, its counters and its sentences can be
       const viz::WindowLayout layout = viz::window_layout(w, h);
       const viz::Place at = viz::cards_place(layout);
       std::vector<viz::Scene> scenes{cards.scene({at.w, at.h})};
+      const viz::Shape& start = *scenes[0].find("start/text");
+      CHECK(viz::text_width(start.text, start.size) + 8 <= scenes[0].find("start")->at.w);
       scenes.push_back(viz::figures_of(*page, viz::figures_room(layout.side, *page)));
       for (const viz::Scenario& scenario : own) {
         for (const viz::Command& command : scenario.commands) {
@@ -165,4 +171,32 @@ TEST_CASE("the first screen of every page, its counters and its sentences can be
       }
     }
   }
+}
+
+TEST_CASE("the edge of a box that ends with the picture is drawn whole") {
+  struct EdgePage : kvtest::CountingPage {
+    viz::Scene scene(const viz::Room& room) override {
+      viz::Scene scene(room);
+      scene.box("all", {0, 0, room.w, room.h}, {}, viz::paint(viz::Ink::kText)).thickness = 4;
+      return scene;
+    }
+  };
+  viz::Shell shell(
+      [] {
+        std::vector<std::unique_ptr<viz::Page>> pages;
+        pages.push_back(std::make_unique<EdgePage>());
+        return pages;
+      },
+      {});
+  viz::Headless ui(shell, 1280, 800, 1);
+  ui.frame();
+  const viz::Place main = viz::window_layout(1280, 800).main;
+  const std::vector<uint8_t> picture = ui.picture();
+  const auto pixel = [&](float x) {
+    const size_t at = 3 * (1280 * size_t{400} + static_cast<size_t>(x));
+    return std::vector<uint8_t>(&picture[at], &picture[at + 3]);
+  };
+  CHECK(pixel(main.x) != pixel(main.x + 20));
+  CHECK(pixel(main.x - 1) == pixel(main.x));
+  CHECK(pixel(main.right()) == pixel(main.right() - 1));
 }

@@ -1,12 +1,14 @@
-// The shell in a window as narrow as a phone's.
+// The shell in a window as small as a phone's.
 
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/viz/example_page.h"
-#include "viz/drawing/layout.h"
+#include "viz/drawing/window_layout.h"
 #include "viz/shell/headless.h"
 #include "viz/shell/shell.h"
 
@@ -53,9 +55,12 @@ TEST_CASE("in a window as narrow as a phone nothing lies on anything else") {
 }
 
 TEST_CASE("on a phone letters can be read, and a finger pans the picture") {
-  const viz::Place main = viz::window_layout(390, 844).main;
-  CHECK(viz::picture_part(main) * 12 >= 11);
-  CHECK(viz::picture_room(main).h >= 475);
+  for (const auto& [w, h] : {std::pair{390.0f, 844.0f}, {844, 358}, {760, 340}}) {
+    CAPTURE(w);
+    const viz::WindowLayout layout = viz::window_layout(w, h);
+    CHECK(viz::picture_part(layout) * 12 >= 11);
+    CHECK(viz::picture_room(layout).h >= 475);
+  }
   viz::Shell shell(make_pages, {story()});
   shell.load(story());
   shell.session().step();
@@ -78,4 +83,60 @@ TEST_CASE("on a phone the first screen takes the room of the page's buttons, too
   CHECK(shell.probe().controls.at("scenario/story").h > 300);
   ui.click("start");
   CHECK(shell.probe().controls.contains("one"));
+}
+
+TEST_CASE("on a phone held sideways controls have room for a finger, beside the picture") {
+  viz::Shell shell(make_pages, {story()});
+  shell.load(story());
+  shell.session().step();
+  for (const auto& [w, h] : {std::pair{844, 358}, {760, 340}}) {
+    CAPTURE(w);
+    const viz::WindowLayout layout =
+        viz::window_layout(static_cast<float>(w), static_cast<float>(h));
+    CHECK(layout.main.h > 0.7f * static_cast<float>(h));
+    CHECK(layout.main.right() < layout.side.x);
+    if (w > 800) CHECK(600 * viz::picture_part(layout) <= layout.main.w - 12);  // its bar
+    CHECK(layout.side.bottom() < layout.sentence.y);
+    CHECK(layout.sentence.bottom() < layout.player.y);
+    const viz::Headless phone(shell, w, h, 1);
+    for (const char* name : {"one", "play", "back", "step", "step 2", "reset", "cards"}) {
+      CAPTURE(name);
+      REQUIRE(shell.probe().controls.contains(name));
+      CHECK(shell.probe().controls.at(name).visible);
+    }
+    for (const auto& named : shell.probe().controls) {
+      CAPTURE(named.first);
+      if (named.second.is_button) CHECK(named.second.h >= 32);
+    }
+  }
+  CHECK_FALSE(viz::window_layout(1280, 400).on_phone);  // a low window of a desktop
+}
+
+TEST_CASE("on a phone the picture scrolls to what has changed") {
+  const viz::Scenario counts =
+      viz::Scenario::parse("page 99\nsay \"One by one.\"\nadd 3\nadd 1\nadd 4\nadd 1\n", "counts");
+  for (const auto& [w, h] : {std::pair{390, 844}, {844, 358}}) {
+    CAPTURE(w);
+    viz::Shell shell(make_pages, {counts});
+    shell.load(counts);
+    viz::Headless phone(shell, w, h, 1);
+    const auto sees = [&](const std::string& name) {
+      const viz::Probe::Control& control = shell.probe().controls.at(name);
+      return control.visible && control.x + control.w <= static_cast<float>(w);
+    };
+    for (const std::string newest : {"one 0", "one 3", "", "one 8"}) {  // of four: too wide
+      CAPTURE(newest);
+      shell.session().step();
+      for (int frame = 0; frame < 3; ++frame) phone.frame();
+      if (!newest.empty()) CHECK(sees(newest));
+    }
+    shell.session().go_to_step(0);
+    phone.frame();
+    shell.session().step();
+    phone.frame(0.05);  // while the picture moves
+    if (w > h) CHECK_FALSE(sees("one 0"));
+    for (int frame = 0; frame < 40 && shell.is_busy(); ++frame) phone.frame(0.05);
+    CHECK(sees("one 0"));
+    CHECK_FALSE(shell.is_busy());
+  }
 }

@@ -94,3 +94,24 @@ TEST_CASE_FIXTURE(Fixture, "a state has one sentence, played, stepped to, or wal
     CHECK(session.caption() == played[step]);
   }
 }
+
+TEST_CASE_FIXTURE(Fixture, "a page is on its scenario while that alone has led to its state") {
+  CHECK_FALSE(session.is_on_scenario());  // there is none
+  session.load(viz::Scenario::parse(
+      "page 99\nadd 1\nsay one\nadd 2\nfails add 100\nsay two\nadd 3\n", "told"));
+  for (size_t step = 0; step < 3; ++step) {
+    CAPTURE(step);
+    CHECK(session.is_on_scenario());
+    session.step();
+  }
+  CHECK(session.is_on_scenario());
+  session.step_back();
+  CHECK(session.is_on_scenario());
+  session.try_run("add 1");
+  CHECK(session.scenario() != nullptr);
+  CHECK_FALSE(session.is_on_scenario());
+  session.undo();
+  CHECK(session.is_on_scenario());
+  session.reset();
+  CHECK(session.is_on_scenario());
+}

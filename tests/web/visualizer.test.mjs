@@ -1,90 +1,10 @@
 // The visualizer and the ladder as ./course web made them, in Chromium: from a server, and as files.
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
-import { createRequire } from 'node:module'
 import path from 'node:path'
-import { after, before, test } from 'node:test'
-import { fileURLToPath, pathToFileURL } from 'node:url'
-import { serve } from '../../site/server.mjs'
-
-const root = fileURLToPath(new URL('../..', import.meta.url))
-const fromSite = createRequire(path.join(root, 'site/package.json'))
-const { chromium } = fromSite('playwright-core')
-const out = process.env.WEB_OUT ?? path.join(root, 'build/web')
-const shots = process.env.WEB_SHOTS  // a folder for pictures of the pages
-
-let browser, server, address
-before(async () => {
-  const folders = process.env.PATH.split(':')
-  const executablePath = folders.flatMap((folder) => ['chromium', 'google-chrome'].map((name) => path.join(folder, name))).find((file) => fs.existsSync(file))
-  assert.ok(executablePath, 'no Chromium here: apt-get install chromium')
-  server = await serve(out)
-  address = `http://127.0.0.1:${server.address().port}/`
-  browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--use-angle=swiftshader', '--enable-unsafe-swiftshader', '--ignore-gpu-blocklist'] })
-})
-after(async () => {
-  await browser.close()
-  server.closeAllConnections()
-  server.close()
-})
-
-/** A tab with nothing in it yet. What the console says of errors fails the test that closes it. */
-async function tab(options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce', ...options })
-  const page = await context.newPage()
-  const errors = []
-  page.on('console', (message) => message.type() === 'error' && errors.push(message.text()))
-  page.on('pageerror', (error) => errors.push(error.message))
-  return { page, errors, close: async () => (assert.deepEqual(errors, []), await context.close()) }
-}
-
-const ready = (page) => page.waitForFunction(() => document.body.dataset.ready, null, { timeout: 60_000 })
-const state = (page) => page.evaluate(() => visualizer.state())
-const until = (page, name) => page.waitForFunction((wanted) => visualizer.controls()[wanted], name)
-
-async function open(page, hash = '') {
-  await page.goto(`${address}index.html${hash}`)
-  await ready(page)
-}
-
-/** Where a control stands on the page. */
-async function placeOf(page, name) {
-  await until(page, name)
-  const { x, y, disabled } = await page.evaluate((wanted) => visualizer.controls()[wanted], name)
-  const { top, scale } = await page.evaluate(() => ({ top: document.getElementById('canvas').offsetTop, scale: devicePixelRatio }))
-  return { x: x / scale, y: top + y / scale, disabled }
-}
-
-/** Clicks a control by its name, as a hand would: by where it stands. */
-async function click(page, name) {
-  const { x, y, disabled } = await placeOf(page, name)
-  assert.equal(disabled, '', name)
-  await page.mouse.click(x, y, { delay: 60 })
-}
-
-async function shoot(page, name) {
-  if (shots) await page.screenshot({ path: path.join(shots, `${name}.png`) })
-}
-
-/** Loads a scenario by its link, walks to its end, and says what did not hold. */
-async function walk(page, { name, page: lesson, text }) {
-  await page.evaluate((link) => { location.hash = link }, `s=${await page.evaluate((words) => visualizer.encode(words), text)}`)
-  await page.waitForFunction((wanted) => visualizer.state().page === wanted && visualizer.state().scenario === 'shared' && visualizer.state().step === 0, lesson)
-  await page.focus('#canvas')
-  await page.keyboard.press('End', { delay: 60 })
-  await page.waitForFunction(() => visualizer.state().ended || visualizer.state().errors.length, null, { timeout: 120_000 })
-  const { errors, ended, step, steps } = await state(page)
-  assert.deepEqual(errors, [], `${lesson}/${name}`)
-  assert.ok(ended && step === steps && steps > 0, `${lesson}/${name}: step ${step} of ${steps}`)
-}
-
-/** A tab with a page past its scenarios' cards. */
-async function started(hash) {
-  const one = await tab()
-  await open(one.page, hash)
-  await click(one.page, 'start')
-  return one
-}
+import { test } from 'node:test'
+import { pathToFileURL } from 'node:url'
+import { address, click, fromSite, open, out, placeOf, ready, root, shoot, started, state, tab, until, walk } from './browser.mjs'
 
 test('every page opens by its tab, and by its address', async () => {
   const { page, close } = await tab()
@@ -111,6 +31,16 @@ test('every scenario of every page holds to its end, live runs too', async () =>
   await close()
 })
 
+/** What a link shows to who opens it. */
+async function shown(link) {
+  const { page, close } = await tab()
+  await page.goto(link)
+  await ready(page)
+  const { page: lesson, step, steps, sentence } = await state(page)
+  await close()
+  return { lesson, step, steps, sentence }
+}
+
 test('a card plays its scenario; Share gives a link that opens it', async () => {
   const { page, close } = await tab({ permissions: ['clipboard-read', 'clipboard-write'] })
   await open(page, '#page=05')
@@ -118,15 +48,20 @@ test('a card plays its scenario; Share gives a link that opens it', async () => 
   await click(page, name)
   await page.waitForFunction(() => visualizer.state().scenario !== '')
   await page.waitForFunction(() => visualizer.state().step > 1)
+  await click(page, 'play')
   await click(page, 'record')
   await page.waitForFunction(() => location.hash.startsWith('#s='))
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), page.url())
-  const other = await tab()
-  await other.page.goto(page.url())
-  await ready(other.page)
-  const { page: lesson, step, steps } = await state(other.page)
-  assert.ok(lesson === '05' && steps > 0 && step === steps, `page ${lesson}, step ${step} of ${steps}`)
-  await other.close()
+  const { step, steps, sentence, notice } = await state(page)
+  assert.equal(notice, 'The link is in the address bar and on the clipboard.')
+  assert.ok(step < steps && sentence, `step ${step} of ${steps}: ${sentence}`)
+  assert.deepEqual(await shown(page.url()), { lesson: '05', step, steps, sentence }, 'with its sentences, and the steps to come')
+  const before = page.url()
+  await click(page, 'new')  // no more the scenario's own state: what was done is a scenario without sentences
+  await click(page, 'record')
+  await page.waitForFunction((link) => location.href !== link, before)
+  const own = await shown(page.url())
+  assert.ok(own.lesson === '05' && own.steps > 0 && own.step === own.steps, `page ${own.lesson}, step ${own.step} of ${own.steps}`)
   await close()
 })
 
@@ -142,7 +77,7 @@ test('the keyboard chooses a card and starts it, presses every button, and leave
     await page.keyboard.press('Tab', { delay: 60 })
     await page.waitForTimeout(60)
   }
-  assert.ok(!await isHere() && ['tab 01', 'help', 'cards'].every((name) => reached.includes(name)), reached.join())
+  assert.ok(!await isHere() && ['tab 01', 'help', 'speed', 'cards'].every((name) => reached.includes(name)), reached.join())
   await page.focus('#canvas')
   await page.keyboard.press('ArrowLeft', { delay: 60 })
   await page.keyboard.press('Enter', { delay: 60 })
@@ -207,6 +142,20 @@ test('on a phone held upright the controls stand below the picture, as wide as i
     await touch.send('Input.dispatchTouchEvent', { type: at === 300 ? 'touchStart' : at ? 'touchMove' : 'touchEnd', touchPoints: at ? [{ x: at, y: 200 }] : [] })
   }
   await page.waitForFunction((before) => visualizer.controls()['block 1'].x / 3 < before - 60, x)
+  await close()
+})
+
+test('on a phone held sideways letters and controls have the size that they have upright', async () => {
+  const { page, close } = await tab({ viewport: { width: 844, height: 390 }, deviceScaleFactor: 3, hasTouch: true })
+  await open(page, '#page=05')
+  await shoot(page, 'sideways_cards')
+  const start = await placeOf(page, 'start')
+  await page.touchscreen.tap(start.x, start.y)
+  await until(page, 'new')
+  for (const [name, { height }] of Object.entries(await page.evaluate(() => visualizer.controls()))) {
+    if (height > 0) assert.ok(height >= 3 * 32, `${name} is ${height / 3} points high, too low for a finger`)
+  }
+  await shoot(page, 'sideways')
   await close()
 })
 
@@ -361,6 +310,8 @@ test('the ladder shows its digests in any window', async () => {
     const boxes = await page.locator('tr:has(.digest) td').evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().toJSON()))
     if (width < 640) boxes.forEach((a, i) => assert.ok(a.right <= width && boxes.slice(0, i).every((b) => a.left >= b.right || b.left >= a.right || a.top >= b.bottom || b.top >= a.bottom)))
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width)
+    const [top, text] = await page.evaluate(() => ['#home', 'h1'].map((what) => document.querySelector(what).getBoundingClientRect().left))
+    assert.ok(width > 1000 || top === text, `${width}: the bar on top begins at ${top}, the text at ${text}`)
     await close()
   }
 })

@@ -203,20 +203,29 @@ Scene Cards::drawn(const Room& room) const {
   Scene scene(room);
   const float x = 14, w = room.w - 28;
   scene.label("title", {x, 8, w, 34}, page_.title, {.size = 22});
-  const float top = 48 + scene.paragraph("summary", {x, 44, w, 40}, page_.summary,
-                                         {.size = 15, .paint = {Ink::kDim}});
+  constexpr float kSummary = 15, kTop = 58;  // kTop: of the cards, without a summary
   const Place start{x, room.h - 40, w, 32};
-  const Place field{x, top + 10, w, start.y - top - 22};
+  const auto field_below = [&](float top) { return Place{x, top, w, start.y - top - 12}; };
+  const float summary = 1.4f * kSummary * static_cast<float>(lines_of(page_.summary, kSummary, w));
   CardWords words;
   for (const Scenario& scenario : scenarios_) {
     words.names.push_back(scenario.shown_title());
     words.says.push_back(first_sentence(scenario));
   }
-  CardLayout layout = layout_of(words, field);
-  if (!has_room(words, layout.parts.words, layout.parts.part)) {
-    // The sentences are left out, but no name.
+  const auto fits = [&](const CardLayout& layout) {
+    return has_room(words, layout.parts.words, layout.parts.part);
+  };
+  CardLayout layout = layout_of(words, field_below(kTop + summary));
+  if (!fits(layout)) {
+    // The sentences are left out, and if need be the summary, but no name.
     for (std::string& text : words.says) text.clear();
-    layout = layout_of(words, field);
+    layout = layout_of(words, field_below(kTop + summary));
+  }
+  if (fits(layout)) {
+    scene.paragraph("summary", {x, 44, w, summary}, page_.summary,
+                    {.size = kSummary, .paint = {Ink::kDim}});
+  } else {
+    layout = layout_of(words, field_below(kTop));
   }
   for (size_t i = 0; i < scenarios_.size(); ++i) {
     card(scene, "scenario/" + scenarios_[i].name, words.names[i], words.says[i],
@@ -226,7 +235,7 @@ Scene Cards::drawn(const Room& room) const {
       .selecting("start")
       .dashed_edge()
       .radius = 8;
-  scene.label("start/text", start, "Or start on your own, with the page's buttons",
+  scene.label("start/text", start.inset(6), "Or start on your own, with the page's buttons",
               {.size = 15, .align = Align::kCentre});
   return scene;
 }

@@ -12,7 +12,7 @@
 #include "viz/drawing/palette.h"
 #include "viz/drawing/parts.h"
 #include "viz/drawing/svg_pen.h"
-#include "viz/drawing/text_room.h"
+#include "viz/drawing/window_layout.h"
 #include "viz/page.h"
 
 namespace viz {
@@ -22,8 +22,6 @@ constexpr float kSlack = 1;  // points that do not count
 constexpr size_t kMostFaults = 20;
 constexpr double kLeastContrast = 4.5;  // as WCAG 2 demands of text
 constexpr float kLeastCovered = 0.45f;  // of the window below its tabs
-// On a phone, in points: letters, the scrollbar below the picture, the room that pages need.
-constexpr float kLeastLetters = 11, kBar = 12, kLeastHeight = 475;
 
 /// A shape that counts, with what it covers: of a text its letters, not its line.
 struct Item {
@@ -279,45 +277,6 @@ float area_of(const Scene& scene) {
 }
 
 }  // namespace
-
-WindowLayout window_layout(float width, float height, bool tabs) {
-  constexpr float kEdge = 10, kGap = 8, kTabs = 32;
-  const float inner = width - 2 * kEdge;
-  const bool on_phone = width < 700 && height > width;
-  const float player = on_phone ? 2 * kTouch + kGap : 32;
-  const float side = std::round(std::clamp(0.235f * width, 200.0f, 320.0f));
-  const float sentence = on_phone ? 68.0f : height < 720 ? 46.0f : 54.0f;
-  WindowLayout layout;
-  layout.on_phone = on_phone;
-  layout.tabs = {kEdge, kGap, inner, kTabs};
-  layout.player = {kEdge, height - kGap - player, inner, player};
-  layout.sentence = {kEdge, layout.player.y - kGap - sentence, inner, sentence};
-  const float top = tabs ? layout.tabs.bottom() + kGap : kGap;
-  const float tall = layout.sentence.y - kGap - top;
-  if (on_phone) {  // the picture, and the rest below it
-    layout.main = {kEdge, top, inner, std::round(0.6f * tall)};
-    layout.side = {kEdge, layout.main.bottom() + kGap, inner, tall - kGap - layout.main.h};
-    return layout;
-  }
-  layout.side = {kEdge + inner - side, top, side, tall};
-  layout.main = {kEdge, top, inner - side - 12, tall};
-  return layout;
-}
-
-Place cards_place(const WindowLayout& layout) {
-  Place at = layout.main;
-  if (layout.on_phone) at.h = layout.side.bottom() - at.y;
-  return at;
-}
-
-Room picture_room(const Place& main) {
-  if (main.w >= kTextWidth) return {main.w, main.h};
-  return {kTextWidth, std::max((main.h - kBar) / picture_part(main), kLeastHeight)};
-}
-
-float picture_part(const Place& main) {
-  return std::clamp(main.w / kTextWidth, kLeastLetters / kTextLetters, 1.0f);
-}
 
 double contrast(Colour a, Colour b) { return contrast(light_of(a), light_of(b)); }
 

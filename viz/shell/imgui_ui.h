@@ -46,6 +46,11 @@ class ImGuiUi : public Ui {
   void move_focus(bool backward);
   void drop_focus() { probe_.focused.clear(); }
   void press_focus() { entered_ = probe_.focused; }
+  /// The last item is a slider: Tab reaches it.
+  void note_slider(std::string_view name, std::string_view tooltip,
+                   std::string_view disabled_because = {}) {
+    note_item(name, std::string(tooltip), false, disabled_because);
+  }
   void divider();
   /// Small letters, little room: for a narrow column.
   void begin_small();

@@ -199,6 +199,10 @@ bool answers(const Shape& shape) {
 SceneClick draw_scene(Ui& ui, const Scene& scene, const std::vector<Drawn>& drawn, float part) {
   const float s = part * ui.scale();
   const ImVec2 origin = ImGui::GetCursorScreenPos();
+  const ImRect place = ImGui::GetCurrentWindow()->ClipRect;
+  const float beyond = 2 * ui.scale();  // half of the edge of a box at the picture's end
+  ImGui::PushClipRect(ImVec2(place.Min.x - beyond, place.Min.y - beyond),
+                      ImVec2(place.Max.x + beyond, place.Max.y + beyond), false);
   const Shape* hovered = nullptr;
   for (const Shape& shape : scene.shapes()) {
     if (!answers(shape)) continue;
@@ -224,6 +228,7 @@ SceneClick draw_scene(Ui& ui, const Scene& scene, const std::vector<Drawn>& draw
     if (!hovered->tooltip.empty()) ui.tooltip(hovered->tooltip);
     if (ui.mouse_clicked()) click = {hovered->command, hovered->selects};
   }
+  ImGui::PopClipRect();
   ImGui::Dummy(ImVec2(scene.room().w * s, scene.room().h * s));
   return click;
 }

@@ -350,6 +350,17 @@ Scenario Session::recorded(std::string name) const {
   return scenario;
 }
 
+bool Session::is_on_scenario() const {
+  if (!scenario()) return false;
+  std::vector<Command> own;
+  for (const Command& command : std::span(scenario()->commands).first(position())) {
+    if (is_change(command)) own.push_back(command);
+  }
+  return std::ranges::equal(recorded({}).commands, own, [](const Command& a, const Command& b) {
+    return a.verb == b.verb && a.args == b.args;
+  });
+}
+
 void Session::load(Scenario scenario) {
   if (scenario.page != page_->info().lesson) {
     kv::user_error("{} is a scenario of page {}, this is page {}", scenario.name, scenario.page,

@@ -68,6 +68,8 @@ class Session {
     return place_.story ? &place_.story->scenario : nullptr;
   }
   size_t position() const { return place_.position; }  // commands of the scenario that have run
+  /// Whether the scenario's commands so far, and no others, have led to the page's state.
+  bool is_on_scenario() const;
   bool at_end() const { return !scenario() || position() == scenario()->commands.size(); }
   // Without a scenario: what was done since the page was new, with what can be redone.
   size_t num_steps() const;

@@ -64,7 +64,7 @@ void Shell::go_to_tab(size_t index) {
 bool Shell::is_busy() const {
   const Tab& here = tabs_[current_];
   return here.session->playing || here.stage.moving() || here.figures.moving() || drafting_ ||
-         !pressed_.empty() || announces_work();
+         !pressed_.empty() || announces_work() || changed_ != Place{};
 }
 
 void Shell::load(Scenario scenario) {
@@ -85,7 +85,7 @@ void Shell::open(const std::string& name) {
 void Shell::keep() {
   try {
     open_name_ = outside_.keep(session().recorded("recorded"));
-    notice_ = "saved to " + open_name_;
+    notice_ = outside_.saved_to + open_name_;
   } catch (const kv::UserError& error) {
     notice_ = error.what();
   }
@@ -104,7 +104,7 @@ void Shell::copy() {
 
 void Shell::frame(float width, float height, float scale, double seconds) {
   const WindowLayout layout = window_layout(width / scale, height / scale, tabs);
-  on_phone_ = layout.on_phone;
+  on_phone_ = layout.on_phone, upright_ = layout.upright;
   keys();  // of the controls of the last frame
   ui_.begin_frame(scale, on_phone_ ? kTouch : 0);
   // What a step computes may take seconds: the page and its sentence are on the screen meanwhile.
@@ -115,7 +115,7 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   }
   page_shown_ = !shows_cards();
   use_colours(light ? kLight : kDark);
-  follow_page(picture_room(layout.main), figures_room(layout.side, session().page()), seconds);
+  follow_page(picture_room(layout), figures_room(layout.side, session().page()), seconds);
   ImGui::SetNextWindowPos(ImVec2(0, 0));
   ImGui::SetNextWindowSize(ImVec2(width, height));
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(0, 0));
@@ -125,9 +125,10 @@ void Shell::frame(float width, float height, float scale, double seconds) {
                    ImGuiWindowFlags_NoBringToFrontOnFocus);
   ImGui::PopStyleVar();
   if (tabs) draw_tabs(layout.tabs);
-  draw_main(shows_cards() ? cards_place(layout) : layout.main);
-  if (!on_phone_ || !shows_cards()) draw_side(layout.side);
-  draw_sentence(layout.sentence);
+  const bool alone = on_phone_ && shows_cards();  // the cards have the room of both
+  draw_main(shows_cards() ? cards_place(layout) : layout.main, picture_part(layout), seconds);
+  if (!alone) draw_side(layout.side);
+  if (!alone || !notice_.empty()) draw_sentence(layout.sentence);
   draw_player(layout.player);
   if (help_) draw_help();
   if (opening_) draw_open();
@@ -199,7 +200,9 @@ void Shell::follow_page(const Room& room, const Room& figures, double seconds) {
   if (here.revision != here.session->revision() || !same_room) {
     if (here.revision != here.session->revision()) here.shows_cards = false, notice_.clear();
     const bool moves = motion && (seconds > 0 || held_ >= 0);
-    show(here.stage, page.scene(room), moves);
+    Scene scene = page.scene(room);
+    if (on_phone_ && same_room) changed_ = changed_place(here.stage.scene(), scene);
+    show(here.stage, std::move(scene), moves);
     show(here.figures, figures_of(page, figures), moves);
   } else if (here.selected != page.selected() || ImGui::IsAnyItemActive()) {
     // What is selected, or typed into a field, may show in the picture as well.
@@ -280,8 +283,16 @@ bool Shell::choose(const Pressed& pressed) {
   return true;
 }
 
+/// Once Tab has reached the speed, the arrows change it. Returns whether the key did.
+bool Shell::slides(const Pressed& pressed) {
+  const bool on = pressed.key == ImGuiKey_RightArrow;
+  if (probe().focused != "speed" || (!on && pressed.key != ImGuiKey_LeftArrow)) return false;
+  speed_ = std::clamp(speed_ * (on ? 2.0f : 0.5f), kSlowest, kFastest);
+  return true;
+}
+
 void Shell::key(const Pressed& pressed) {
-  if (choose(pressed)) return;
+  if (choose(pressed) || slides(pressed)) return;
   Session& s = session();
   switch (pressed.key) {
     case ImGuiKey_Tab:

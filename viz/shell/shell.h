@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "viz/drawing/cards.h"
-#include "viz/drawing/layout.h"
 #include "viz/drawing/stage.h"
+#include "viz/drawing/window_layout.h"
 #include "viz/page.h"
 #include "viz/shell/command_line.h"
 #include "viz/shell/imgui_ui.h"
@@ -23,6 +23,7 @@ namespace viz {
 struct Outside {
   std::string save = "Save";  // the button that keeps what was done
   std::string save_tooltip = {};
+  std::string saved_to = "saved to ";                              // before what keep() returns
   std::function<std::string(const Scenario& recorded)> keep = {};  // returns where; none: no button
   std::function<std::vector<std::string>()> list = {};  // names that open() takes, for a choice
   std::function<Scenario(const std::string& name)> open = {};  // none: no field for a name
@@ -66,7 +67,10 @@ class Shell {
   /// Tab stays in the window: it leads to another card of the first screen, or to a control.
   bool takes_tab(bool backward) const;
   /// A finger moves a picture that is wider than its place; whether there is one at this pixel.
-  void pan(float right, float down) { pan_ = {pan_.w + right, pan_.h + down}; }
+  void pan(float right, float down) {
+    pan_ = {pan_.w + right, pan_.h + down};
+    changed_ = {};
+  }
   bool pans(float x, float y) const { return panned_.w > 0 && panned_.holds({x, y, 0, 0}); }
   /// The command line is about to have the keyboard.
   bool opens_field() const { return command_line_.is_open() && !command_line_.listens(); }
@@ -96,6 +100,7 @@ class Shell {
     std::string selected = {};  // on the page, then
   };
   static constexpr double kLong = 0.25;  // seconds: work that takes longer has a sign
+  static constexpr float kSlowest = 0.25f, kFastest = 4;  // speeds of the player
   struct Pressed {
     int key;
     bool ctrl, shift;
@@ -118,6 +123,7 @@ class Shell {
   void follow_page(const Room& room, const Room& figures, double seconds);
   void press_play();
   void keys();
+  bool slides(const Pressed& pressed);
   void key(const Pressed& pressed);
   void typed(char c);
   void pick(const std::string& what);
@@ -129,8 +135,7 @@ class Shell {
   void draw_tabs(const Place& at);
   void draw_page_tabs(float width);
   void draw_tab(size_t index, bool titled);
-  void draw_main(const Place& at);
-  void pan_picture();
+  void draw_main(const Place& at, float part, double seconds);
   void draw_cards(const Room& room);
   void draw_side(const Place& at);
   void draw_log();
@@ -141,6 +146,10 @@ class Shell {
   void draw_speed(float width);
   void draw_cards_button();
   void draw_scrubber(float width);
+
+  // In shell_scroll.cpp. `part`: the picture's size in its place.
+  void pan_picture(float part, double seconds);
+  void scroll_to_change(float part, double seconds);
 
   // In shell_panels.cpp.
   void begin_panel(const char* title, bool* open, float width, bool on_the_left) const;
@@ -155,10 +164,11 @@ class Shell {
   ImGuiUi ui_;
   bool help_ = false, opening_ = false, listing_ = false, drafting_ = false;
   bool page_shown_ = false;  // in the frame before, not the cards
-  bool on_phone_ = false;
+  bool on_phone_ = false, upright_ = false;
   float speed_ = 1, held_ = -1;
-  Room pan_ = {0, 0};  // pixels, since the last frame
-  Place panned_ = {};  // the picture's place in pixels; empty: all of it can be seen
+  Room pan_ = {0, 0};   // pixels, since the last frame
+  Place panned_ = {};   // the picture's place in pixels; empty: all of it can be seen
+  Place changed_ = {};  // part of the picture that it scrolls to; empty: it stands still
   CommandLine command_line_;
   std::string open_name_;
   std::string notice_;

@@ -1,4 +1,4 @@
-// What the shell draws around the page's picture.
+// What the shell draws around the page's picture. How the picture scrolls: shell_scroll.cpp.
 
 #include <fmt/format.h>
 #include <imgui.h>
@@ -26,6 +26,9 @@ std::string label_of(const PageInfo& info) {
   const bool has_number = std::isdigit(static_cast<unsigned char>(info.lesson.front())) != 0;
   return has_number ? info.lesson + "  " + info.title : info.title;
 }
+
+/// Width of the widest text that names a speed.
+float speed_width() { return ImGui::CalcTextSize("speed 0.25").x; }
 
 float button_width(const std::string& label) {
   return ImGui::CalcTextSize(label.c_str()).x + 2 * ImGui::GetStyle().FramePadding.x;
@@ -127,30 +130,22 @@ void Shell::draw_tabs(const Place& at) {
 }
 
 /// The page's picture, or its scenarios as cards.
-void Shell::draw_main(const Place& at) {
+void Shell::draw_main(const Place& at, float part, double seconds) {
   Stage& stage = tab().stage;
   Page& page = session().page();
   begin("page", at, false,
         on_phone_ && !shows_cards() ? ImGuiWindowFlags_HorizontalScrollbar : kFixed);
   panned_ = {};
   if (shows_cards()) {
+    changed_ = {};
     draw_cards({at.w, at.h});
   } else {
-    const SceneClick click = draw_scene(ui_, stage.scene(), stage.drawn(), picture_part(at));
-    pan_picture();
+    const SceneClick click = draw_scene(ui_, stage.scene(), stage.drawn(), part);
+    pan_picture(part, seconds);
     if (!click.command.empty()) ui_.run(click.command);
     if (!click.selects.empty()) page.select(click.selects);
   }
   ImGui::EndChild();
-}
-
-void Shell::pan_picture() {
-  const Room by = std::exchange(pan_, {0, 0});
-  if (ImGui::GetScrollMaxX() + ImGui::GetScrollMaxY() == 0) return;
-  ImGui::SetScrollX(ImGui::GetScrollX() - by.w);
-  ImGui::SetScrollY(ImGui::GetScrollY() - by.h);
-  const ImVec2 corner = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
-  panned_ = {corner.x, corner.y, size.x, size.y};
 }
 
 void Shell::draw_cards(const Room& room) {
@@ -243,29 +238,27 @@ void Shell::draw_player(const Place& at) {
     }
     return ImGui::EndChild();
   }
-  const bool narrow = at.w < kPhone, has_cards = !tab().cards.scenarios().empty();
+  const bool few = on_phone_ || at.w < kPhone, has_cards = !tab().cards.scenarios().empty();
   if (on_phone_) ui_.begin_small();
   draw_play_buttons();
-  if (!on_phone_) {
+  if (!upright_) {
     ImGui::SameLine();
     const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 4 * ImGui::GetFontSize();
-    float rest = button_width("Reset") + 2 * spacing;
-    if (!narrow) {
-      rest += slider + ImGui::CalcTextSize("speed 0.25").x + 4 * spacing;
+    float rest = button_width("Reset");
+    if (!few) {
+      rest += slider + speed_width() + 2 * spacing;
       for (const char* label : {"Undo", "Redo", ">_"}) rest += button_width(label) + spacing;
     }
-    if (has_cards) rest += button_width("Scenarios");
+    if (has_cards) rest += button_width("Scenarios") + spacing;
     draw_scrubber(std::max(60 * ui_.scale(), ImGui::GetContentRegionAvail().x - rest));
-    if (!narrow) draw_undo_buttons();
+    if (!few) draw_undo_buttons();
   }
-  if (on_phone_ || !narrow) ui_.same_line();
+  if (upright_ || !few) ui_.same_line();
   if (ui_.shell_button("reset", "Reset", "Back to a new page (R)")) session().reset();
-  if (!narrow) draw_speed(4 * ImGui::GetFontSize());
+  if (!few) draw_speed(4 * ImGui::GetFontSize());
   if (has_cards) draw_cards_button();
-  if (on_phone_) {
-    draw_scrubber(ImGui::GetContentRegionAvail().x);
-    ui_.end_small();
-  }
+  if (upright_) draw_scrubber(ImGui::GetContentRegionAvail().x);
+  if (on_phone_) ui_.end_small();
   ImGui::EndChild();
 }
 
@@ -323,10 +316,14 @@ void Shell::draw_speed(float width) {
   }
   ImGui::SameLine();
   ImGui::SetNextItemWidth(width);
-  ImGui::SliderFloat("##speed", &speed_, 0.25f, 4.0f, "",
+  ImGui::SliderFloat("##speed", &speed_, kSlowest, kFastest, "",
                      ImGuiSliderFlags_Logarithmic | ImGuiSliderFlags_AlwaysClamp);
+  ui_.note_slider("speed", "How fast it plays (Tab, then Left and Right)");
   ImGui::SameLine();
-  ImGui::TextUnformatted(fmt::format("speed {:.2g}", speed_).c_str());
+  const std::string speed = fmt::format("speed {:.2g}", speed_);
+  ImGui::TextUnformatted(speed.c_str());
+  ImGui::SameLine(0, std::max(0.0f, speed_width() - ImGui::CalcTextSize(speed.c_str()).x));
+  ImGui::Dummy(ImVec2(0, 0));  // what follows stands still while the speed changes
 }
 
 void Shell::draw_cards_button() {
@@ -350,6 +347,8 @@ void Shell::draw_scrubber(float width) {
     return left + (right - left) * static_cast<float>(step) / std::max(steps, 1.0f);
   };
   ImGui::InvisibleButton("scrubber", ImVec2(std::max(1.0f, right - corner.x + 10 * u), high));
+  ui_.note_slider("scrubber", "The steps: drag it, or press Left, Right, Home or End",
+                  s.num_steps() == 0 ? "nothing has been done" : "");
   if (ImGui::IsItemActive() && s.num_steps() > 0) {
     const float part = (ImGui::GetIO().MousePos.x - left) / std::max(right - left, 1.0f);
     const auto to = static_cast<size_t>(std::lround(std::clamp(part, 0.0f, 1.0f) * steps));

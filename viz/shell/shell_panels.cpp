@@ -59,6 +59,7 @@ void Shell::draw_help() {
                  {"Home, End", "to the first step, to the last one"},
                  {"Tab, arrows, Enter", "on the first screen: choose a scenario, and start it"},
                  {"Tab, Enter", "to the next button or field, and press it"},
+                 {"Tab, Left, Right", "to the speed, slower, faster"},
                  {"Ctrl+Z, Ctrl+Y", "undo, redo"},
                  {"R", "reset"},
                  {":", "type a command"},

@@ -24,8 +24,10 @@
 static_assert(sizeof(ImDrawIdx) == 4,
               "WebGL has no vertex offsets: 65,536 vertices are not enough");
 
-// Puts a link to the scenario, after this step, into the address bar and the clipboard.
-EM_JS(void, share_link, (const char* text, int step), { Module.share(UTF8ToString(text), step); });
+// Puts a link to the scenario, after this step, into the address bar and, if the browser lends it,
+// the clipboard; returns whether it does.
+EM_JS(int, share_link, (const char* text, int step),
+      { return Module.share(UTF8ToString(text), step); });
 EM_JS(void, copy_picture, (), { Module.copyPicture(); });
 EM_JS(void, theme_shown, (int light), { Module.themeShown(light); });
 EM_JS(void, page_opened, (const char* lesson, const char* title, int by_hand),
@@ -38,10 +40,15 @@ float g_scale = 0;  // that the font was made for
 
 viz::Outside in_browser() {
   return {.save = "Share",
-          .save_tooltip = "Copy a link to what was done here",
+          .save_tooltip = "Copy a link to what is shown here",
+          .saved_to = "The link is in the address bar",
           .keep = [](const viz::Scenario& recorded) -> std::string {
-            share_link(recorded.text().c_str(), static_cast<int>(recorded.commands.size()));
-            return "the address bar, as a link, which was copied, too";
+            const viz::Session& session = g_shell->session();
+            const bool is_told = session.is_on_scenario();  // then its sentences come along
+            const std::string text = is_told ? session.scenario()->text() : recorded.text();
+            const size_t step = is_told ? session.steps_done() : recorded.commands.size();
+            const int copied = share_link(text.c_str(), static_cast<int>(step));
+            return copied != 0 ? " and on the clipboard." : ".";
           },
           .copy = [](const std::string&) -> std::string {
             copy_picture();
@@ -214,6 +221,7 @@ EMSCRIPTEN_KEEPALIVE const char* web_state() {
   }
   return answer({{"page", session.page().info().lesson},
                  {"scenario", session.scenario() ? session.scenario()->name : ""},
+                 {"sentence", session.caption()},
                  {"step", session.steps_done()},
                  {"steps", session.num_steps()},
                  {"ended", session.at_end()},

@@ -14,8 +14,12 @@ const canvas = document.getElementById('canvas')
 const message = document.getElementById('message')
 const progress = document.querySelector('progress')
 
-/** Points that a page needs; a smaller window shrinks it. On a phone held upright the controls stand below the picture, as large as a finger. */
-const least = () => (canvas.clientWidth < 700 && canvas.clientHeight > canvas.clientWidth ? { width: 360, height: 560 } : { width: 960, height: 600 })
+/** Points that a page needs; a smaller window shrinks it. On a phone controls are as large as a finger: below the picture if it is held upright. */
+function least() {
+  const { clientWidth: width, clientHeight: height } = canvas
+  if (width < 700 && height > width) return { width: 360, height: 560 }
+  return width < 1000 && height < 480 ? { width: 760, height: 340 } : { width: 960, height: 600 }
+}
 
 const encode = (text) =>
   btoa(String.fromCharCode(...new TextEncoder().encode(text))).replace(/[+]/g, '-').replace(/[/]/g, '_').replace(/=+$/, '')
@@ -74,6 +78,7 @@ function share(text, step) {
   const link = `${location.href.split('#')[0]}#s=${encode(text)}&step=${step}`
   history.replaceState(null, '', link)
   navigator.clipboard?.writeText(link).catch(() => {})  // the address bar has it in any case
+  return navigator.clipboard ? 1 : 0
 }
 
 /** In the next frame: what is drawn can be read before the browser shows it. */

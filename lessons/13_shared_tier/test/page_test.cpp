@@ -10,6 +10,7 @@
 #include "page/page.h"
 #include "tests/viz/page_fixture.h"
 #include "viz/drawing/layout.h"
+#include "viz/drawing/window_layout.h"
 
 namespace {
 
