@@ -49,6 +49,9 @@ test('a card plays its scenario; Share gives a link that opens it', async () => 
   await page.waitForFunction(() => visualizer.state().scenario !== '')
   await page.waitForFunction(() => visualizer.state().step > 1)
   await click(page, 'play')
+  const paused = (await state(page)).step
+  await click(page, 'step')  // so that no sentence stands there that only announces a step
+  await page.waitForFunction((before) => visualizer.state().step > before, paused)
   await click(page, 'record')
   await page.waitForFunction(() => location.hash.startsWith('#s='))
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), page.url())
@@ -151,7 +154,7 @@ test('on a phone held sideways letters and controls have the size that they have
   await shoot(page, 'sideways_cards')
   const start = await placeOf(page, 'start')
   await page.touchscreen.tap(start.x, start.y)
-  await until(page, 'new')
+  await until(page, 'block 0')
   for (const [name, { height }] of Object.entries(await page.evaluate(() => visualizer.controls()))) {
     if (height > 0) assert.ok(height >= 3 * 32, `${name} is ${height / 3} points high, too low for a finger`)
   }
