@@ -2,6 +2,7 @@
 // servers change no bit of an answer.
 
 #include "gathers.h"
+#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 #include "servers.h"
 
 using namespace lesson13_test;
@@ -38,7 +39,7 @@ TEST_CASE("gather_layer: a block past 2^31 bytes of the host is written where it
   constexpr int kHost = 2'050;  // blocks of 1 MiB
   lesson13::PagedKvCache cache(kvtest::shape(1, 8, 128), stream(), 1, 256);
   const lesson13::HostBlocks host(cache.bytes_per_block(), kv::Device::kCuda, kHost);
-  cache.fill(0x11, stream());
+  lesson03::fill_blocks(cache, 0x11, stream());
   const Moves moves{{0, kHost - 1}};
   lesson13::gather_layer({.cache = &cache, .host = &host, .layer = 0, .moves = moves}, stream());
   stream().synchronize();

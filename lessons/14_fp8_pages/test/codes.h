@@ -264,7 +264,7 @@ inline void check_largest_of_head(const kv::Stream& stream) {
   }
   PagedKvCache cache(kvtest::shape(1, 1, kHeadDim), stream, 5, 16, 0, kv::KvFormat::kFp8);
   const auto k = kvtest::upload_rows(rows, stream), v = kvtest::upload_rows(rows, stream);
-  cache.fill(0xFF, stream);  // what is not written is read, too
+  lesson03::fill_blocks(cache, 0xFF, stream);  // what is not written is read, too
   write_in_order(cache.layer(0), k, v, kHeadDim, stream);
   const Written found = read_cache(cache.layer(0), stream);
   CHECK(std::ranges::count(found.scales, lesson14::byte_of(-2)) == int64_t{2} * kHeadDim);
