@@ -47,8 +47,8 @@ struct RequestOptions {
 /// if and only if it holds blocks.
 struct ScheduledRequest {
   int64_t id = 0;
-  int64_t arrival = 0;     // order of submission
-  RequestOptions options;  // without the extra keys, which are in `hashes`
+  int64_t arrival = 0;          // order of submission
+  RequestOptions options;       // without the extra keys, which are in `hashes`
   std::vector<int32_t> tokens;  // known: the prompt and what has been generated
   BlockHashes hashes;           // of the tokens' full blocks; they outlast waiting and preemption
   int num_prompt = 0;
