@@ -132,6 +132,23 @@ TEST_CASE("each button above the page can be clicked, in windows of all sizes an
   }
 }
 
+TEST_CASE("on a phone held sideways each page begins with its own controls, which can be seen") {
+  for (const auto& page : make_pages()) {
+    CAPTURE(page->info().lesson);
+    viz::Shell shell(make_pages, {});
+    shell.select(page->info().lesson);
+    viz::Headless ui(shell, 844, 358, 1);
+    ui.frame();
+    const viz::Place side = viz::window_layout(844, 358).side;
+    const auto can_be_clicked = [&](const auto& named) {
+      const viz::Probe::Control& control = named.second;
+      return !named.first.starts_with("counters/") && control.visible && control.x >= side.x &&
+             control.y >= side.y && control.y + control.h <= side.bottom();
+    };
+    CHECK(std::ranges::any_of(shell.probe().controls, can_be_clicked));
+  }
+}
+
 TEST_CASE("the first screen of every page, its counters and its sentences can be read") {
   const std::vector<viz::Scenario> scenarios = viz::load_shipped(KV_SOURCE_DIR);
   for (const auto& page : make_pages()) {

@@ -137,6 +137,7 @@ class Shell {
   void draw_tab(size_t index, bool titled);
   void draw_main(const Place& at, float part, double seconds);
   void draw_cards(const Room& room);
+  void draw_controls();
   void draw_side(const Place& at);
   void draw_log();
   void draw_sentence(const Place& at);

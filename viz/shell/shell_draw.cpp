@@ -167,13 +167,19 @@ void Shell::draw_cards(const Room& room) {
   if (!click.selects.empty()) pick(click.selects);
 }
 
+void Shell::draw_controls() {
+  session().page().draw(ui_);
+  ui_.divider();
+}
+
 void Shell::draw_side(const Place& at) {
   begin("side", at, true, ImGuiWindowFlags_NoScrollbar);
   ui_.begin_small();
+  const bool low = on_phone_ && !upright_;  // the counters alone would fill it
+  if (low) draw_controls();
   draw_scene(ui_, tab().figures.scene(), tab().figures.drawn());
   ui_.divider();
-  session().page().draw(ui_);
-  ui_.divider();
+  if (!low) draw_controls();
   draw_log();
   ui_.end_small();
   ImGui::EndChild();
