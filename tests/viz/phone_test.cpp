@@ -55,7 +55,8 @@ TEST_CASE("in a window as narrow as a phone nothing lies on anything else") {
 }
 
 TEST_CASE("on a phone letters can be read, and a finger pans the picture") {
-  for (const auto& [w, h] : {std::pair{390.0f, 844.0f}, {844, 358}, {760, 340}}) {
+  for (const auto& size : {std::pair{390.0f, 844.0f}, {844, 358}, {760, 340}}) {
+    const auto w = size.first, h = size.second;
     CAPTURE(w);
     const viz::WindowLayout layout = viz::window_layout(w, h);
     CHECK(viz::picture_part(layout) * 12 >= 11);
@@ -89,7 +90,8 @@ TEST_CASE("on a phone held sideways controls have room for a finger, beside the 
   viz::Shell shell(make_pages, {story()});
   shell.load(story());
   shell.session().step();
-  for (const auto& [w, h] : {std::pair{844, 358}, {760, 340}}) {
+  for (const auto& size : {std::pair{844, 358}, {760, 340}}) {
+    const auto w = size.first, h = size.second;
     CAPTURE(w);
     const viz::WindowLayout layout =
         viz::window_layout(static_cast<float>(w), static_cast<float>(h));
@@ -115,7 +117,8 @@ TEST_CASE("on a phone held sideways controls have room for a finger, beside the 
 TEST_CASE("on a phone the picture scrolls to what has changed") {
   const viz::Scenario counts =
       viz::Scenario::parse("page 99\nsay \"One by one.\"\nadd 3\nadd 1\nadd 4\nadd 1\n", "counts");
-  for (const auto& [w, h] : {std::pair{390, 844}, {844, 358}}) {
+  for (const auto& size : {std::pair{390, 844}, {844, 358}}) {
+    const auto w = size.first, h = size.second;
     CAPTURE(w);
     viz::Shell shell(make_pages, {counts});
     shell.load(counts);
