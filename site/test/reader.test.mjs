@@ -347,7 +347,7 @@ test('where the text says "Click it" there is the page, or why there is none', a
   assert.match(await page.locator('.visualizer').innerText(), /wider than a phone/)
   for (const [width, height] of [[390, 844], [390, 640], [844, 390]]) {
     await page.setViewportSize({ width, height })
-    const fits = await page.waitForFunction((room) => document.querySelector('.visualizer iframe').getBoundingClientRect().height <= room, height - 64, { timeout: 5_000 }).catch(() => null)
+    const fits = await page.waitForFunction((room) => document.querySelector('.visualizer iframe').getBoundingClientRect().height <= room, height - 64).catch(() => null)
     assert.ok(fits, `picture and player are on the screen of ${width}x${height} at once`)
   }
   await page.goto(`${base}viz/ladder.html`)
