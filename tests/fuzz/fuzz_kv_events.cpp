@@ -14,7 +14,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const Changes changes = mirror.apply(batch);
     kv::fuzz::require(changes.cleared > 0 ||
                       changes.stored - changes.removed == mirror.num_blocks());
-    for (const Chain& chain : mirror.chains()) kv::fuzz::require(!chain.blocks.empty());
+    for (const Chain& chain : mirror.chains()) {
+      kv::fuzz::require(chain.num_blocks > 0);
+      kv::fuzz::require(mirror.blocks_of(chain).back() == chain.last);
+    }
   } catch (const kv::UserError& error) {
     kv::fuzz::check_message(error.what());
   }
