@@ -48,10 +48,7 @@ void add_seed_option(CommandLine& command, GenerateOptions& options, const std::
 }
 
 void add_json_option(CommandLine& command, GenerateOptions& options) {
-  command
-      .value("--json FILE", options.json_file,
-             "also write the results as JSON; - for standard output")
-      .output_file();
+  command.json_file(options.json_file, "the results");
 }
 
 void add_generate_options(CommandLine& command, GenerateOptions& options) {

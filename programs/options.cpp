@@ -222,6 +222,11 @@ template Option CommandLine::value(const std::string&, std::string&, const std::
 template Option CommandLine::value(const std::string&, std::filesystem::path&, const std::string&);
 template Option CommandLine::value(const std::string&, std::optional<int>&, const std::string&);
 
+Option CommandLine::json_file(std::string& file, const std::string& content) {
+  return value("--json FILE", file, "also write " + content + " as JSON; - for standard output")
+      .output_file();
+}
+
 Option CommandLine::list(const std::string& name, std::vector<std::string>& values,
                          const std::string& help) {
   const auto [option, type] = split(name);
@@ -229,7 +234,7 @@ Option CommandLine::list(const std::string& name, std::vector<std::string>& valu
                            ->type_name(type)
                            ->expected(1)
                            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  // The help has room for one default: of several it says how many there are.
+  // The help shows a single default; of several it shows the number.
   if (values.size() == 1) added->default_str("[" + one_line(values[0], 60) + "]");
   if (values.size() > 1) added->default_str(fmt::format("[{} of its own]", values.size()));
   return {app_.get(), added};

@@ -31,7 +31,7 @@ class Option {
   Option& output_file();
   /// The two cannot be given together. The other one has been added already.
   Option& excludes(const std::string& other);
-  /// Refused without the other one, which has been added already: alone it would change nothing.
+  /// Refuses this option without `other`, which has been added already: it has no effect alone.
   Option& needs(const std::string& other);
   Option& required();
 
@@ -60,6 +60,8 @@ class CommandLine {
   /// stays empty if the option is not given.
   template <typename T>
   Option value(const std::string& name, T& value, const std::string& help);
+  /// --json FILE, the same option in every program. `content` is the object of "also write".
+  Option json_file(std::string& file, const std::string& content);
   /// Can be given several times.
   Option list(const std::string& name, std::vector<std::string>& values, const std::string& help);
 

@@ -190,10 +190,7 @@ void add_options(kv::CommandLine& command, Options& options) {
                "afterwards sends each request again with nothing beside it, and compares");
   command.value("--timeout SECONDS", options.timeout, "ends a request on which nothing comes")
       .over(0, 1e6);
-  command
-      .value("--json FILE", options.json_file,
-             "also write the numbers as JSON; - for standard output")
-      .output_file();
+  command.json_file(options.json_file, "the numbers");
   command.value("--plot FILE", options.plot_file, "draw the times as an SVG").output_file();
 }
 

@@ -222,8 +222,6 @@ int main(int argc, char** argv) {
       .between(1, 1 << 28);
   command.value("--kv-dtype TYPE", options.kv_dtype, "of K and V in memory: bf16 or fp8")
       .one_of({"bf16", "fp8"});
-  command
-      .value("--json FILE", options.json_file, "also write the same as JSON; - for standard output")
-      .output_file();
+  command.json_file(options.json_file, "the same");
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }

@@ -297,11 +297,7 @@ int main(int argc, char** argv) {
       .between(1, 1 << 30)
       .excludes("--pool-blocks")
       .excludes("--policy");
-  command
-      .value("--json FILE", options.json_file,
-             "also write the numbers as JSON; - for standard output")
-      .output_file()
-      .excludes("--generate");
+  command.json_file(options.json_file, "the numbers").excludes("--generate");
   command.value("--plot FILE", options.plot_file, "draw the hit rates as an SVG")
       .output_file()
       .excludes("--generate");

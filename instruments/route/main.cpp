@@ -143,11 +143,7 @@ void add_simulation_options(kv::CommandLine& command, Options& options) {
   command.value("--speed F", options.speed, "seconds of the trace in a second")
       .over(0, 1e6)
       .needs("--simulate");
-  command
-      .value("--json FILE", options.json_file,
-             "also write the numbers as JSON; - for standard output")
-      .output_file()
-      .needs("--simulate");
+  command.json_file(options.json_file, "the numbers").needs("--simulate");
   command.value("--plot FILE", options.plot_file, "draw the times as an SVG")
       .output_file()
       .needs("--simulate");

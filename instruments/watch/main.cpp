@@ -203,9 +203,6 @@ int main(int argc, char** argv) {
       .real_between(0, 1e9);
   command.value("--model DIR", options.model_dir,
                 "its tokenizer turns tokens into words; without it they are numbers");
-  command
-      .value("--json FILE", options.json_file,
-             "also write the account as JSON; - for standard output")
-      .output_file();
+  command.json_file(options.json_file, "the account");
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }
