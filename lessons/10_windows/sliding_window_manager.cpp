@@ -53,7 +53,8 @@ void SlidingWindowManager::add(int64_t id, std::span<const int32_t> entries) {
   // Null blocks stand in front and nowhere else.
   const auto num_null = static_cast<int>(std::ranges::count(entries, kNull));
   Request added{.table = BlockTable(pool_->block_size()), .num_null = num_null, .num_cached = size};
-  added.table.reserve(pool_->num_blocks());  // group 0 has as many entries
+  added.table.reserve(
+      pool_->num_blocks());  // enough: group 0's table is as long, without null blocks
   added.table.extend(size * pool_->block_size(), entries);
   requests_.emplace(id, std::move(added));
 }

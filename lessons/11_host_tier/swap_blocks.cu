@@ -15,7 +15,7 @@ namespace lesson11 {
 namespace {
 
 // The fewest CTAs that keep PCIe 5.0 busy (./course bench 11). With 16 an offload alone is no
-// faster, and what a pass reads beside it takes 2.6 times as long.
+// faster, and the reads of a pass beside it take 2.6 times as long.
 constexpr int kCtasToOffload = 2, kCtasToLoad = 4;
 constexpr int kThreadsPerCta = 512;
 constexpr int kWordsInFlight = 4;        // of a thread: the bus is fast, but far away

@@ -123,7 +123,7 @@ class Picture {
     const float lines = pool_.blocks.size() > 64 ? 14.0f : std::min(90.0f, 0.12f * room.h);
     const float top = cards_.grid.area.bottom() + lines;
     blocks_ = blocks_in(pool_, {room.x, top, room.w, room.bottom() - below - top});
-    const bool left_out = links();  // first: they lie under what they join
+    const bool left_out = links();  // first, so that lines lie under the boxes that they join
     for (size_t i = 0; i < tables_.size(); ++i) {
       table(tables_[i], cards_.grid.cell(static_cast<int>(i)));
     }

@@ -110,7 +110,8 @@ Grid fit(int count, const Place& room, const CellShape& shape) {
     grid.h = std::min(grid.h, grid.w / shape.flattest);
     grid.area = {room.x, room.y, c * (grid.w + shape.gap) - shape.gap,
                  rows * (grid.h + shape.gap) - shape.gap};
-    if (grid.w * grid.h >= best.w * best.h) best = grid;  // of equal ones that with fewest rows
+    if (grid.w * grid.h >= best.w * best.h)
+      best = grid;  // of two equal grids, the one with fewer rows
   }
   return best;
 }

@@ -11,7 +11,7 @@ namespace {
 // On a phone, in points: letters, the scrollbar below the picture, the room that pages need.
 constexpr float kLeastLetters = 11, kBar = 13, kLeastHeight = 475;
 
-/// Whether a change of the shape is worth a look.
+/// Returns whether the picture scrolls to a change of the shape.
 bool counts(const Shape& shape) {
   const bool is_visible = shape.fill.ink != Ink::kNone || shape.edge.ink != Ink::kNone;
   return shape.kind == Shape::Kind::kBox && is_visible && !shape.over && !shape.only_lit &&

@@ -23,7 +23,7 @@ namespace viz {
 struct Outside {
   std::string save = "Save";  // the button that keeps what was done
   std::string save_tooltip = {};
-  std::string saved_to = "saved to ";                              // before what keep() returns
+  std::string saved_to = "saved to ";                              // before keep()'s result
   std::function<std::string(const Scenario& recorded)> keep = {};  // returns where; none: no button
   std::function<std::vector<std::string>()> list = {};  // names that open() takes, for a choice
   std::function<Scenario(const std::string& name)> open = {};  // none: no field for a name

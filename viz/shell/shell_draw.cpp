@@ -1,4 +1,4 @@
-// What the shell draws around the page's picture. How the picture scrolls: shell_scroll.cpp.
+// The parts of the window around the page's picture. shell_scroll.cpp scrolls the picture.
 
 #include <fmt/format.h>
 #include <imgui.h>
@@ -329,7 +329,7 @@ void Shell::draw_speed(float width) {
   const std::string speed = fmt::format("speed {:.2g}", speed_);
   ImGui::TextUnformatted(speed.c_str());
   ImGui::SameLine(0, std::max(0.0f, speed_width() - ImGui::CalcTextSize(speed.c_str()).x));
-  ImGui::Dummy(ImVec2(0, 0));  // what follows stands still while the speed changes
+  ImGui::Dummy(ImVec2(0, 0));  // the next control stays in place while the speed changes
 }
 
 void Shell::draw_cards_button() {

@@ -1,4 +1,4 @@
-// How a picture scrolls that is larger than its place: with a finger, and to what has changed.
+// Scrolling of a picture that is larger than its place: by a finger, and to its changed part.
 
 #include <imgui.h>
 #include <imgui_internal.h>
@@ -24,7 +24,7 @@ void Shell::pan_picture(float part, double seconds) {
   panned_ = {corner.x, corner.y, size.x, size.y};
 }
 
-/// Scrolls to what the last command changed: at once if pictures do not move, else in some frames.
+/// Scrolls to the part that the last command changed: at once without motion, else over frames.
 void Shell::scroll_to_change(float part, double seconds) {
   const float scale = part * ui_.scale(), edge = 8 * ui_.scale();
   const ImVec2 view = ImGui::GetCurrentWindow()->InnerRect.GetSize();

@@ -44,7 +44,8 @@ viz::Outside in_browser() {
           .saved_to = "The link is in the address bar",
           .keep = [](const viz::Scenario& recorded) -> std::string {
             const viz::Session& session = g_shell->session();
-            const bool is_told = session.is_on_scenario();  // then its sentences come along
+            const bool is_told =
+                session.is_on_scenario();  // the link then has the scenario's sentences
             const std::string text = is_told ? session.scenario()->text() : recorded.text();
             const size_t step = is_told ? session.steps_done() : recorded.commands.size();
             const int copied = share_link(text.c_str(), static_cast<int>(step));

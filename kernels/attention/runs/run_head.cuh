@@ -280,7 +280,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
   // Wraps to zero with the last piece, so the counter is ready for the next launch.
   if (lane_ == 0) before = count_in_order(&workspace_.counters[place(piece.seq)], last);
   before = __shfl_sync(kFullWarp, before, 0);
-  __syncwarp();  // all lanes see what lane 0 sees
+  __syncwarp();  // the stores that lane 0 sees are visible to all lanes
   if (before != last) return;
   const int element = 4 * lane_, skipped = piece.first_groups - 1;
   if (element >= kHeadDim) return;
@@ -335,7 +335,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::attend(const Piece& piece) {
       softmax_two_pairs<kHeadDim>(s, visible, tile, p);
       weigh(p, pairs.seq_len - tile_begin, tile);
 #pragma unroll
-      for (int c = 0; c < 2; ++c) {  // a pair merges only what it sees
+      for (int c = 0; c < 2; ++c) {  // a pair merges a tile only if it sees keys of it
         if (visible[c] > 0) group.append(tile, c, tile_begin == group_begin);
       }
     }

@@ -2,8 +2,8 @@
 
 // Runs: how run_queries.cuh shares the keys of a pass among the SMs. All tiles, sequence by
 // sequence, are cut into runs of equal length. A group belongs to the run in which it begins. The
-// last group of a sequence counts as four tiles, unless so many last groups are short that this
-// would make the runs longer.
+// last group of a sequence counts kGroupTiles tiles, even if it has fewer. If that made the runs at
+// least one group longer, it counts only the tiles that it has.
 
 #include "kernels/attention/fragments.cuh"
 
@@ -19,7 +19,7 @@ __device__ inline int groups_of(int tiles) { return (tiles + kGroupTiles - 1) / 
 /// `seq_begin` the number of that sequence's first tile.
 struct Run {
   int length;         // of every run but the last: a group or more
-  bool whole_groups;  // a sequence's last tiles count as a whole group
+  bool whole_groups;  // the last group of a sequence counts kGroupTiles tiles
   int begin, end;
   int seq, seq_begin;
 

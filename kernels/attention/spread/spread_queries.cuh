@@ -205,7 +205,8 @@ __device__ inline void merge_block(SharedTile<kHeadDim> (&tiles)[kGroupTiles], c
     if (sees_group) store_four(state, own.out);
     return;
   }
-  const int first = own.first_key / kGroupTokens - first_group;  // the first that it sees
+  const int first =
+      own.first_key / kGroupTokens - first_group;  // the first group that the pair sees
   const int seen = (own.num_keys + kGroupTokens - 1) / kGroupTokens - first_group - first;
   if (workspace.in_clusters) {
     __syncwarp();  // all lanes have read m and l of tile 0

@@ -20,7 +20,7 @@ namespace kv::attention {
 
 inline constexpr int kWarpgroupThreads = 128;
 inline constexpr int kStepRows = 64;
-inline constexpr int kRowsOfWarp = kStepRows / 4;  // that a copying warp copies
+inline constexpr int kRowsOfWarp = kStepRows / 4;  // rows of a copying warp
 
 /// 64 rows: regions of 64 elements of each, swizzled.
 template <int kHeadDim>
@@ -42,7 +42,7 @@ struct StepTile {
 
 #if KV_WARPGROUPS
 
-/// The row, of 64, whose place this lane of a copying warp has to know: one of its warp's 16.
+/// The row of a tile that this lane of a copying warp looks up: one of the warp's 16.
 __device__ inline int row_known_to_lane() {
   const int warp = static_cast<int>(threadIdx.x) % kWarpgroupThreads / 32;
   return kRowsOfWarp * warp + static_cast<int>(threadIdx.x) % kRowsOfWarp;

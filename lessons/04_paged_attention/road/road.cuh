@@ -146,7 +146,7 @@ struct Partial {
   float m, l;
 };
 
-/// How the keys are cut: partitions of `tokens` tokens, at most `count` for a sequence.
+/// The cut of the keys: partitions of `tokens` tokens, at most `count` for a sequence.
 struct Partitioning {
   int tokens, count;
   Partial* partials;  // [num_seqs, num_heads, count]

@@ -1,8 +1,8 @@
 #pragma once
 
-// The page of lesson 06: chains of hashes as a tree, a lookup that walks along it, and what a hash
-// that collides does to it. page.cpp: what its commands do; shown.cpp: what a lookup meets, and
-// what the blocks hold; scene.cpp: the picture.
+// The page of lesson 06: chains of hashes as a tree, a lookup that walks along it, and the effect
+// of a hash that collides. page.cpp has the commands, shown.cpp the candidates of a lookup and the
+// contents of the blocks, scene.cpp the picture.
 
 #include <cstdint>
 #include <memory>
@@ -27,7 +27,7 @@ struct PageSettings {
 
 using Requests = viz::WordRequests<KvCacheManager, BlockHashes>;
 
-/// A block that has the hash which was looked up.
+/// A block with the hash that was looked up.
 struct Candidate {
   int32_t id = 0;
   std::string after;  // the prefix that it was computed after
@@ -42,8 +42,9 @@ struct Comparison {
   bool trusted = false;               // the last one was taken despite other content
 };
 struct Lookup {
-  size_t num_found = 0;                       // blocks
-  int64_t num_refused = 0, num_others = 0;    // candidates: as the manager says, and as walk() met
+  size_t num_found = 0;  // blocks
+  int64_t num_refused = 0,
+          num_others = 0;  // candidates: refused by the manager, and with other content
   std::optional<Comparison> comparison = {};  // the last one
 };
 

@@ -29,7 +29,7 @@ std::vector<const CachedBlock*> blocks_with(const PrefixIndex& index, uint64_t h
   return blocks;
 }
 
-/// A hash as text; of a long one the end.
+/// A hash as text: its last three hexadecimal digits.
 std::string short_hash(uint64_t hash) {
   return hash > 0xFFF ? fmt::format("#{:03x}", hash & 0xFFF) : fmt::format("#{:x}", hash);
 }
@@ -42,7 +42,7 @@ Lookup PrefixPage::walk(std::span<const int32_t> tokens, const BlockHashes& hash
   Lookup lookup{.num_found = computed.block_ids.size(), .num_refused = computed.num_refused};
   const PrefixIndex& index = pool_->index();
   const size_t num_links = (tokens.size() - 1) / static_cast<size_t>(settings_.block_size);
-  PrefixChain chain;  // that was matched
+  PrefixChain chain;  // the matched prefix
   for (size_t i = 0; i < num_links && i <= lookup.num_found; ++i) {
     const BlockKey key = next_key(chain, tokens, hashes, settings_.block_size);
     const bool found = i < lookup.num_found;

@@ -116,7 +116,7 @@ class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
 // window slides.
 constexpr viz::Span kFalls{0.05f, 0.45f}, kFound{0, 0.4f}, kTaken{0.4f, 0.8f},
     kSlides{0.45f, 0.95f};
-constexpr float kGroupName = 68, kResult = 84;  // widths, beside what a row shows
+constexpr float kGroupName = 68, kResult = 84;  // widths, at both ends of a row
 
 /// The state in which a block that is held in this group is drawn.
 inline viz::State in_group(int group) {

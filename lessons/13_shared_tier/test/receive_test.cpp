@@ -1,6 +1,6 @@
-// What becomes of the blocks that a store sends, where device and host have some of the prompt
-// already. There is no model: a block holds the first of its tokens in every byte. All hashes are
-// equal, so a block is told from others by its tokens and by the number of the prefix before it.
+// Blocks that a store sends for a prompt of which device or host has some blocks already. There is
+// no model: every byte of a block is the block's first token. All hashes are equal, so only its
+// tokens and the number of the prefix before it tell a block from others.
 
 #include "tests/support/readable.h"  // before the checks
 
@@ -51,8 +51,8 @@ struct Machine {
     REQUIRE(manager.allocate_slots(99, 2 * 8));
     manager.free(99);
   }
-  /// Blocks of the prompt on the device, and after those in the host. All of the host's hold what
-  /// their checksums say, and none is in use.
+  /// Blocks of the prompt on the device, and after those in the host. All of the host's blocks
+  /// match their checksums, and none is in use.
   std::vector<int> found(const Tokens& tokens) {
     lesson06::BlockHashes hashes;
     const auto computed = manager.get_computed_blocks(tokens, hashes);

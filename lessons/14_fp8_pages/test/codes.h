@@ -137,7 +137,7 @@ inline void check_all_values(const kv::Stream& stream, int step = 1) {
     const auto num_rows = static_cast<int>(rows.size()) / (kHeads * kHeadDim);
     PagedKvCache cache(kvtest::shape(1, kHeads, kHeadDim), stream,
                        (num_rows + kBlockSize - 1) / kBlockSize, kBlockSize, 0, kv::KvFormat::kFp8);
-    lesson03::fill_blocks(cache, 0xFF, stream);  // what is not written is read, too
+    lesson03::fill_blocks(cache, 0xFF, stream);  // unwritten slots are read, too
     write_in_order(cache.layer(0), k, v, num_rows, stream);
     const Written found = read_cache(cache.layer(0), stream);
     const auto count_of = [&](uint8_t byte) { return std::ranges::count(found.scales, byte); };
@@ -169,7 +169,7 @@ inline void check_written_after(const kv::Stream& stream) {
   const auto rows = kvtest::random_bf16(kRows * kHeads * kHeadDim, 5, 3.0f);
   const auto k = kvtest::upload_rows(rows, stream), v = kvtest::upload_rows(rows, stream);
   PagedKvCache cache(kvtest::shape(1, kHeads, kHeadDim), stream, 3, 16, 0, kv::KvFormat::kFp8);
-  lesson03::fill_blocks(cache, 0xFF, stream);  // what is not written is read, too
+  lesson03::fill_blocks(cache, 0xFF, stream);  // unwritten slots are read, too
   write_in_order(cache.layer(0), k, v, kRows, stream, [&] {
     kv::round_kv({k.data(), v.data(), kRows, kHeads, kHeadDim}, stream);
   });
@@ -264,7 +264,7 @@ inline void check_largest_of_head(const kv::Stream& stream) {
   }
   PagedKvCache cache(kvtest::shape(1, 1, kHeadDim), stream, 5, 16, 0, kv::KvFormat::kFp8);
   const auto k = kvtest::upload_rows(rows, stream), v = kvtest::upload_rows(rows, stream);
-  lesson03::fill_blocks(cache, 0xFF, stream);  // what is not written is read, too
+  lesson03::fill_blocks(cache, 0xFF, stream);  // unwritten slots are read, too
   write_in_order(cache.layer(0), k, v, kHeadDim, stream);
   const Written found = read_cache(cache.layer(0), stream);
   CHECK(std::ranges::count(found.scales, lesson14::byte_of(-2)) == int64_t{2} * kHeadDim);
@@ -292,7 +292,7 @@ inline void check_extreme_heads(const kv::Stream& stream) {
   PagedKvCache cache(kvtest::shape(1, static_cast<int>(heads.size()), kHeadDim), stream, 1, 1, 0,
                      kv::KvFormat::kFp8);
   const auto k = kvtest::upload_rows(rows, stream), v = kvtest::upload_rows(rows, stream);
-  lesson03::fill_blocks(cache, 0xFF, stream);  // what is not written is read, too
+  lesson03::fill_blocks(cache, 0xFF, stream);  // unwritten slots are read, too
   write_in_order(cache.layer(0), k, v, 1, stream);
   const Written found = read_cache(cache.layer(0), stream);
   const auto codes = [&](size_t head) {
