@@ -26,21 +26,21 @@ pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)  # SHA-256
 option(KV_ZMQ "Watch servers over ZeroMQ, where libzmq is found" ON)
-if(KV_ZMQ)
+if(KV_WINGS AND KV_ZMQ)
   pkg_check_modules(ZMQ IMPORTED_TARGET libzmq)
   find_path(KV_CPPZMQ zmq_addon.hpp)  # cppzmq is headers alone
 endif()
 set(KV_HAVE_ZMQ OFF)
-if(KV_ZMQ AND ZMQ_FOUND AND KV_CPPZMQ)
+if(KV_WINGS AND KV_ZMQ AND ZMQ_FOUND AND KV_CPPZMQ)
   set(KV_HAVE_ZMQ ON)
 endif()
 
 option(KV_LIBEVENT "Build ./course serve, where libevent is found" ON)
-if(KV_LIBEVENT)
+if(KV_WINGS AND KV_LIBEVENT)
   pkg_check_modules(LIBEVENT IMPORTED_TARGET libevent libevent_pthreads)
 endif()
 set(KV_HAVE_LIBEVENT OFF)
-if(KV_LIBEVENT AND LIBEVENT_FOUND)
+if(KV_WINGS AND KV_LIBEVENT AND LIBEVENT_FOUND)
   set(KV_HAVE_LIBEVENT ON)
 endif()
 
@@ -48,12 +48,5 @@ if(KV_TESTS)
   FetchContent_Declare(doctest
     URL https://github.com/doctest/doctest/archive/refs/tags/v2.4.11.tar.gz
     FIND_PACKAGE_ARGS 2.4.9 NAMES doctest)
-  FetchContent_Declare(rapidcheck
-    GIT_REPOSITORY https://github.com/emil-e/rapidcheck.git
-    GIT_TAG ff6af6fc683159deb51c543b065eba14dfcf329b
-    FIND_PACKAGE_ARGS)
-  FetchContent_MakeAvailable(doctest rapidcheck)
-  if(doctest_SOURCE_DIR)
-    list(APPEND CMAKE_MODULE_PATH "${doctest_SOURCE_DIR}/scripts/cmake")
-  endif()
+  FetchContent_MakeAvailable(doctest)
 endif()

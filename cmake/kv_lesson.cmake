@@ -8,15 +8,15 @@
 #   lesson02_further_test  test/further_test.cpp: the text's further tasks, which wait until they are begun
 #   lesson02_exercise    lesson02_test over exercise/*.cpp and *.cu, once a learner has begun: built on demand
 #   lesson02_gpu_exercise  lesson02_gpu_test over them
-#   lesson02_exercise_asan  lesson02_exercise with sanitizers in those files: where a crash, a loop or a leak is
+#   lesson02_exercise_asan  lesson02_exercise with sanitizers in those files: where a crash, a loop or a leak is; _tsan: a race
 #   lesson02_mine        the program over those of them that pass (./course run 2 --mine)
 #   lesson02_bench       bench/main.cpp, if there is one and KV_BENCH is on
 #   kv_page02            page/*.cpp: its page in the visualizer
 #   lesson02_page_test   test/page*_test.cpp: what the page does, without a picture
-#   tests_lesson02       builds what is tested under the label lesson02; "tests" builds all that ctest runs
+#   tests_lesson02       builds what is tested under the label lesson02; "tests_course" builds what ./course test runs,
+#                        and "tests" what --all adds: tests with the label wing
 #
 # and adds the lesson to KV_LESSONS, from which the ladder is built.
-include(doctest OPTIONAL)
 include(CheckLinkerFlag)
 
 # main() of the test binaries, compiled once for each kind: cpu, gpu, exercise.
@@ -27,18 +27,27 @@ function(kv_test_main kind)
   endif()
   add_library(${target} OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/test_main.cpp")
   target_link_libraries(${target} PRIVATE kv::common kv::options doctest::doctest)
-  target_compile_options(${target} PRIVATE ${KV_TEST_OPTIONS})
+  target_compile_options(${target} PRIVATE ${KV_LIGHT_OPTIONS})
   target_compile_definitions(${target} PRIVATE
     $<$<STREQUAL:${kind},gpu>:KV_TEST_NEEDS_GPU> $<$<STREQUAL:${kind},exercise>:KV_TEST_EXERCISE>)
 endfunction()
 
-# kv_test(NAME LABELS a b... SOURCES ... [LIBS ...]): a doctest binary; each case is a ctest test.
+# kv_test(NAME LABELS a b... SOURCES ... [LIBS ...]): a doctest binary; each case is a ctest test. Its labels are
+# these, cpu or gpu, and the words of the case's suite (TEST_CASE("..." * doctest::test_suite("sweep"))):
+#   sweep      the same code over many settings: not under sanitizers, nor on the simulated GPU
+#   sweep_gpu  not on the simulated GPU
+#   any_order  on the simulated GPU once more, its threads in a random order
+# The label real_gpu of a whole program keeps it from the simulated GPU.
+# WING: what ./course test leaves to --all.
 # EXERCISE: a case that comes to a KV_TODO is skipped.
 # ON_DEMAND: built and run only by name (tools/gpu_check.sh), unknown to "all" and to ctest.
 function(kv_test name)
-  cmake_parse_arguments(T "GPU;EXERCISE;ON_DEMAND" "" "LABELS;SOURCES;LIBS;INCLUDES" ${ARGN})
+  cmake_parse_arguments(T "GPU;EXERCISE;ON_DEMAND;WING" "" "LABELS;SOURCES;LIBS;INCLUDES" ${ARGN})
   if(NOT KV_TESTS OR (T_ON_DEMAND AND NOT KV_HAVE_CUDA))
     return()
+  endif()
+  if(T_WING)
+    list(APPEND T_LABELS wing)
   endif()
   set(kind cpu)
   if(T_GPU)
@@ -64,20 +73,24 @@ function(kv_test name)
     return()
   endif()
   list(TRANSFORM T_LABELS PREPEND tests_ OUTPUT_VARIABLE groups)
+  if(NOT T_WING)
+    list(APPEND groups tests_course)
+  endif()
   foreach(group IN LISTS groups ITEMS tests)
     if(NOT TARGET ${group})
       add_custom_target(${group})
     endif()
     add_dependencies(${group} ${name})
   endforeach()
-  doctest_discover_tests(${name} TEST_PREFIX "${name}: "
-    PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)  # long enough for a slow machine
-  # doctest's PROPERTIES keeps only the first label of a list, so labels are set by a second include
-  # file; and a filter that matches no case exits 0, so that is made a failure.
+  # Each case becomes a test once the program is built.
   string(REPLACE "exercise" "cpu" kind "${kind}")
-  set(labels "${T_LABELS};${kind}")
-  set(file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
-  file(WRITE "${file}" "foreach(t IN LISTS ${name}_TESTS)\n  set_tests_properties(\"\${t}\" PROPERTIES LABELS \"${labels}\" FAIL_REGULAR_EXPRESSION \"test cases: +0 [|]\")\nendforeach()\n")
+  set(list "${CMAKE_CURRENT_BINARY_DIR}/${name}_tests.cmake")
+  add_custom_command(TARGET ${name} POST_BUILD BYPRODUCTS "${list}" VERBATIM
+    COMMAND ${CMAKE_COMMAND} -D "program=$<TARGET_FILE:${name}>" -D "name=${name}" -D "labels=${T_LABELS};${kind}"
+      -D "list=${list}" -P "${PROJECT_SOURCE_DIR}/cmake/kv_list_tests.cmake")
+  set(file "${CMAKE_CURRENT_BINARY_DIR}/${name}_include.cmake")
+  file(WRITE "${file}" "if(EXISTS \"${list}\")\n  include(\"${list}\")\nelse()\n  add_test(${name}_NOT_BUILT ${name}_NOT_BUILT)\n"
+    "  set_tests_properties(${name}_NOT_BUILT PROPERTIES LABELS \"${T_LABELS};${kind}\")\nendif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${file}")
 endfunction()
 
@@ -125,17 +138,20 @@ function(kv_tests_over t what files)
   if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     target_sources(${t}_${what} PRIVATE "${PROJECT_SOURCE_DIR}/tests/support/scribble.cpp")
   endif()
-  add_library(${t}_${what}_asan_files OBJECT EXCLUDE_FROM_ALL ${files})
-  target_include_directories(${t}_${what}_asan_files PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
-  target_link_libraries(${t}_${what}_asan_files PRIVATE kv_${t})
-  set_target_properties(${t}_${what}_asan_files PROPERTIES KV_ONLY_WARN ON)
-  target_compile_definitions(${t}_${what}_asan_files PRIVATE _GLIBCXX_ASSERTIONS)
-  target_compile_options(${t}_${what}_asan_files PRIVATE -w -O1 -fno-omit-frame-pointer
-    -fsanitize=address,undefined -fno-sanitize-recover=undefined)
-  add_executable(${t}_${what}_asan EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${t}_${what}_asan_files>
-    $<TARGET_OBJECTS:${t}_test> $<TARGET_OBJECTS:kv_test_main_exercise>)
-  target_link_options(${t}_${what}_asan PRIVATE -fsanitize=address,undefined)
-  target_link_libraries(${t}_${what}_asan PRIVATE kv_${t} kv::options doctest::doctest)
+  foreach(tool asan tsan)
+    # At -O0 the compiler leaves a race in the program, and does not keep the value in a register.
+    set(sanitize "$<IF:$<STREQUAL:${tool},asan>,-O1;-fsanitize=address$<COMMA>undefined,-O0;-fsanitize=thread>")
+    set(target ${t}_${what}_${tool})
+    add_library(${target}_files OBJECT EXCLUDE_FROM_ALL ${files})
+    target_include_directories(${target}_files PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+    target_link_libraries(${target}_files PRIVATE kv_${t})
+    target_compile_definitions(${target}_files PRIVATE _GLIBCXX_ASSERTIONS)
+    target_compile_options(${target}_files PRIVATE -w "${sanitize}" -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+    add_executable(${target} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${target}_files> $<TARGET_OBJECTS:${t}_test>
+      $<TARGET_OBJECTS:kv_test_main_exercise> $<$<STREQUAL:${tool},tsan>:${PROJECT_SOURCE_DIR}/tests/support/two_threads.cpp>)
+    target_link_options(${target} PRIVATE "${sanitize}")
+    target_link_libraries(${target} PRIVATE kv_${t} kv::options doctest::doctest)
+  endforeach()
 endfunction()
 
 # lesson02_whole: the ladder of lesson 01 and this one (for lesson 01: 02) on the learner's files.
@@ -154,13 +170,22 @@ function(kv_whole num)
   endforeach()
   set(generated "${CMAKE_CURRENT_BINARY_DIR}/whole_lessons.cpp")
   file(CONFIGURE OUTPUT "${generated}" CONTENT "// Written by cmake/kv_lesson.cmake.
-#include \"tests/ladder/ladder.h\"
+#include \"tests/ladder/second_act.h\"
 @includes@
 namespace ladder {
 const std::vector<Lesson>& lessons() {
   static const std::vector<Lesson> kLessons{
 @entries@  };
   return kLessons;
+}
+// A second act needs the last lessons.
+const std::vector<Case>& cases() {
+  static const std::vector<Case> kNone;
+  return kNone;
+}
+std::vector<Pair> run_cases(kv::Model&, const Workload&, std::span<const Case>, const Options&,
+                            const Watch&) {
+  return {};
 }
 }  // namespace ladder
 " @ONLY)
@@ -172,13 +197,15 @@ const std::vector<Lesson>& lessons() {
   kv_precompiled(lesson${num}_whole)
 endfunction()
 
-# The learner's files, and those that tools/exercise.py check writes into the build folder.
+# The learner's files, of ./course exercise and of repair, and those that tools/exercise.py check writes.
 function(kv_exercise num)
   file(GLOB files CONFIGURE_DEPENDS exercise/*.cpp exercise/*.cu)
   kv_tests_over(lesson${num} exercise "${files}")
   if(TARGET lesson${num}_exercise)
     kv_whole(${num} main.cpp ladder.cpp workload.cpp)
   endif()
+  file(GLOB files CONFIGURE_DEPENDS repair/*.cpp repair/*.cu)
+  kv_tests_over(lesson${num} repair "${files}")
   set(written "${CMAKE_CURRENT_BINARY_DIR}/solutions")
   file(GLOB files CONFIGURE_DEPENDS ${written}/*.cpp ${written}/*.cu)
   kv_tests_over(lesson${num} solutions "${files}")
@@ -196,10 +223,13 @@ file(STRINGS "${KV_MINE_LIST}" KV_MINE)
 
 function(kv_mine_files num topic)
   foreach(file IN LISTS KV_MINE)
-    if(TARGET lesson${num}_exercise_files AND file MATCHES "^lessons/${num}_${topic}/(exercise/.+)$")
+    if(NOT file MATCHES "^lessons/${num}_${topic}/((exercise|repair)/.+)$")
+      continue()
+    endif()
+    set(files lesson${num}_${CMAKE_MATCH_2}_files)
+    if(TARGET ${files})
       string(REPLACE "." "[.]" object "${CMAKE_MATCH_1}.")
-      set_property(GLOBAL APPEND PROPERTY KV_MINE_OBJECTS
-        "$<FILTER:$<TARGET_OBJECTS:lesson${num}_exercise_files>,INCLUDE,/${object}>")
+      set_property(GLOBAL APPEND PROPERTY KV_MINE_OBJECTS "$<FILTER:$<TARGET_OBJECTS:${files}>,INCLUDE,/${object}>")
     endif()
   endforeach()
 endfunction()
@@ -232,6 +262,9 @@ function(kv_lesson num topic)
   file(GLOB tests CONFIGURE_DEPENDS test/*_test.cpp)
   list(FILTER tests EXCLUDE REGEX "/((road_)?gpu|further|page[a-z_]*)_test\\.cpp$")  # targets of their own
   kv_test(${t}_test LABELS ${t} SOURCES ${tests} LIBS kv_${t} INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
+  if(KV_TESTS)  # half the time of a file of tests is the headers
+    set_target_properties(${t}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+  endif()
   kv_test(${t}_gpu_test GPU LABELS ${t} SOURCES test/gpu_test.cpp LIBS kv_${t}
     INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
 
@@ -247,9 +280,12 @@ function(kv_lesson num topic)
     add_executable(${t}_bench bench/main.cpp)
     target_include_directories(${t}_bench PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
     target_link_libraries(${t}_bench PRIVATE kv_${t} kv::programs)
-    kv_precompiled(${t}_bench)
+    kv_precompiled(${t}_bench inner)
   endif()
 
+  if(NOT KV_WINGS)
+    return()
+  endif()
   file(GLOB page CONFIGURE_DEPENDS page/*.cpp)
   file(GLOB page_tests CONFIGURE_DEPENDS test/page*_test.cpp)
   if(page)
@@ -260,7 +296,7 @@ function(kv_lesson num topic)
     kv_precompiled(kv_page${num})
   endif()
   if(page_tests)
-    kv_test(${t}_page_test LABELS ${t} viz SOURCES ${page_tests} $<TARGET_OBJECTS:kv_page${num}>
+    kv_test(${t}_page_test WING LABELS ${t} viz SOURCES ${page_tests} $<TARGET_OBJECTS:kv_page${num}>
       LIBS $<TARGET_PROPERTY:kv_page${num},INTERFACE_LINK_LIBRARIES> INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
   endif()
 endfunction()

@@ -1,5 +1,8 @@
+# What nobody times is compiled for a short build: pages, programs, instruments, tests. Optimised is what runs for
+# long: kernels, the model, threads, lessons, pictures ("inner"), and a few tests of long loops.
+#
 # Headers that nearly every file includes cost half a second each time, so they are compiled once: for
-# the course's code, and with doctest for tests. kv_precompiled(TARGET [inner|test]) gives them to a target.
+# the course's code, at both levels, and with doctest for tests. kv_precompiled(TARGET [inner|test]) gives them to a target.
 # The headers of the course are never among them: a change would build everything again. A preset that
 # has CMAKE_DISABLE_PRECOMPILE_HEADERS finds the #include that a file lacks: wasm. ccache takes them if
 # CCACHE_SLOPPINESS has pch_defines and time_macros; else it likes it better without.
@@ -12,27 +15,28 @@ set(CMAKE_PCH_INSTANTIATE_TEMPLATES OFF)
 set(KV_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits>
   <map> <memory> <numeric> <optional> <set> <span> <stdexcept> <string> <string_view> <unordered_map>
   <utility> <vector> <fmt/format.h>)
-# Tests themselves are not timed, and the code that they call is built as everywhere else. At -O1 GCC warns
-# of strings that are never too short. With sanitizers optimizing takes half of the time to compile, and only
-# inner loops give it back: those of kernels, of the model, of lessons and of pictures.
-set(KV_TEST_OPTIONS -O1)
-set(KV_INNER_OPTIONS "")
+set(KV_LIGHT_OPTIONS -Og)
+set(KV_INNER_OPTIONS "")  # the preset's -O2
+set(KV_SLOW_OPTIONS -O1)
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
-  set(KV_TEST_OPTIONS "")
+  # Optimizing takes half of the time to compile, and only inner loops give it back.
+  set(KV_LIGHT_OPTIONS "")
   set(KV_INNER_OPTIONS -O1)
+  set(KV_SLOW_OPTIONS "")
   add_compile_definitions(KV_SANITIZED)  # tests do fewer random operations
+elseif(EMSCRIPTEN)
+  set(KV_LIGHT_OPTIONS "")  # all of it is small
 endif()
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  list(APPEND KV_TEST_OPTIONS -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict -Wno-maybe-uninitialized)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # which warns at -Og and -O1 of strings that are never too short
+  list(APPEND KV_LIGHT_OPTIONS -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict -Wno-maybe-uninitialized)
 endif()
 
 function(kv_precompiled target)
   set(name kv_headers)
-  set(options "")
+  set(options ${KV_LIGHT_OPTIONS})
   if("test" IN_LIST ARGN)
     set(name kv_test_headers)
-    set(options ${KV_TEST_OPTIONS})
-  elseif("inner" IN_LIST ARGN AND KV_INNER_OPTIONS)
+  elseif("inner" IN_LIST ARGN)
     set(name kv_inner_headers)
     set(options ${KV_INNER_OPTIONS})
   endif()

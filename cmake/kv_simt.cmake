@@ -1,11 +1,11 @@
 # KV_CUDA=SIMT: CUDA kernels run on the CPU (simt/, docs/simt.md). Every .cu file of every target is
-# compiled as C++, against simt/include in place of CUDA's headers.
+# compiled as C++, against simt/include instead of CUDA's headers.
 set(KV_SIMT_TOOL "" CACHE STRING "asan: overruns; tsan: races; trace: what loads and stores cost")
 set_property(CACHE KV_SIMT_TOOL PROPERTY STRINGS "" asan tsan trace)
 set(KV_HAVE_CUDA ON)
 set(CMAKE_CUDA_ARCHITECTURES simulated)
 
-# A .cu file finds simt/include in place of CUDA.
+# A .cu file finds simt/include instead of CUDA.
 set(KV_SIMT_FLAGS -DKV_SIMT=1 -isystem "${PROJECT_SOURCE_DIR}/simt/include" -fno-strict-aliasing
   -Wno-unknown-pragmas -Wno-unused -Wno-maybe-uninitialized -D__CUDA_ARCH_LIST__=800)
 # A tool looks at kernels: host code is compiled the same way in all of these builds (and looked at by the

@@ -91,6 +91,11 @@ Device resolve_device(std::string_view wanted) {
   return Device::kCuda;
 }
 
+int cuda_version() {
+  if constexpr (kBuiltWithCuda) return cuda_backend::runtime_version();
+  return 0;
+}
+
 std::string describe(Device device) {
   if (device == Device::kCuda) {
     if constexpr (kBuiltWithCuda) return cuda_backend::describe();

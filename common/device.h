@@ -38,6 +38,8 @@ std::string why_no_cuda();
 
 /// One line for people: "Intel Xeon, 2 threads" or "NVIDIA H200, sm_90, 139 GiB".
 std::string describe(Device device);
+/// The version of the CUDA toolkit that this build is of, 13000 for 13.0; 0 without CUDA.
+int cuda_version();
 
 /// Bytes of memory of a device: of the GPU, or of the machine.
 struct DeviceMemory {
@@ -70,7 +72,7 @@ class Stream {
 class Event {
  public:
   explicit Event(Device device);
-  /// Moves the event behind the work queued on `stream` so far. `stream` is of the same device.
+  /// Moves the event after the work queued on `stream` so far. `stream` is of the same device.
   void record(const Stream& stream);
   /// True if the work before the event is done, or if the event was never recorded.
   bool done() const;

@@ -19,6 +19,9 @@ std::string why_unavailable();
 /// "NVIDIA H200, sm_90, 139 GiB". Only called when why_unavailable() is empty.
 std::string describe();
 
+/// The version of this build's CUDA runtime, 13000 for 13.0.
+int runtime_version();
+
 // Everything below throws DeviceError: the call that failed, CUDA's reason, and what to do.
 
 /// Bytes on the current device.

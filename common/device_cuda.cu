@@ -136,6 +136,12 @@ std::string describe() {
          std::to_string(properties.totalGlobalMem / kGiB) + " GiB";
 }
 
+int runtime_version() {
+  int version = 0;
+  check(cudaRuntimeGetVersion(&version), "asking for the runtime's version");
+  return version;
+}
+
 void memory(int64_t& free_bytes, int64_t& total_bytes) {
   size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "asking for the free memory");

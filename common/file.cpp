@@ -41,7 +41,7 @@ int64_t move_all(size_t bytes, Call call) {
 }  // namespace
 
 File::File(const std::filesystem::path& path) {
-  // O_NONBLOCK, because opening a pipe could otherwise wait for ever for its other end.
+  // O_NONBLOCK, because opening a pipe could otherwise wait forever for its other end.
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   if (fd_ < 0) {
     user_error("{}: opening failed: {}; wanted a file to read and write, check the path",

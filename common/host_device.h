@@ -1,6 +1,6 @@
 #pragma once
 
-// KV_HOST_DEVICE stands before a function that host code and kernels share.
+// KV_HOST_DEVICE marks a function that host code and kernels share.
 
 #ifdef __CUDACC__
 #define KV_HOST_DEVICE __host__ __device__

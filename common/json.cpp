@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <fstream>
 #include <system_error>
 
@@ -12,6 +14,36 @@
 
 namespace kv {
 namespace {
+
+constexpr double kExactDoubles = 0x1p53;  // below it a double holds every whole number
+
+/// The value of "1e3", "-2.50e1" and so on, as an int64_t or a uint64_t; empty if it is not whole,
+/// or too large.
+std::optional<Json> whole_number(std::string_view text) {
+  const size_t exponent_at = std::min(text.find_first_of("eE"), text.size());
+  std::string digits(text.substr(0, exponent_at));
+  int64_t exponent = 0;
+  if (exponent_at < text.size()) {
+    const char* begin = text.data() + exponent_at + 1;
+    if (*begin == '+') ++begin;
+    const auto read = std::from_chars(begin, text.data() + text.size(), exponent);
+    if (read.ec != std::errc()) return std::nullopt;
+  }
+  if (const size_t point = digits.find('.'); point != digits.npos) {
+    exponent -= std::ssize(digits) - static_cast<int64_t>(point) - 1;
+    digits.erase(point, 1);
+  }
+  for (; exponent < 0 && digits.ends_with('0'); ++exponent) digits.pop_back();
+  constexpr int64_t kMostDigits = 20;
+  if (exponent < 0 || exponent > kMostDigits) return std::nullopt;
+  digits.append(static_cast<size_t>(exponent), '0');
+  const auto as = [&]<class Number>(Number value) -> std::optional<Json> {
+    const char* const end = digits.data() + digits.size();
+    const auto [stop, error] = std::from_chars(digits.data(), end, value);
+    return error == std::errc() && stop == end ? std::optional<Json>(value) : std::nullopt;
+  };
+  return digits.starts_with('-') ? as(int64_t{}) : as(uint64_t{});
+}
 
 // Builds the document from the parser's events. The parser itself keeps its state on the heap, so a
 // deep document costs depth checks here and no stack.
@@ -26,7 +58,11 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool boolean(bool value) override { return add(value); }
   bool number_integer(number_integer_t value) override { return add(value); }
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool number_float(number_float_t value, const string_t& text) override {
+    // A double has lost digits of larger whole numbers.
+    const auto whole = std::abs(value) >= kExactDoubles ? whole_number(text) : std::nullopt;
+    return whole ? add(*whole) : add(value);
+  }
   bool string(string_t& value) override { return add(std::move(value)); }
   bool binary(binary_t&) override { return false; }  // JSON text has none
   bool start_object(std::size_t) override { return open(Json::object()); }
@@ -236,13 +272,25 @@ void JsonObject::wrong(const std::string& key, const std::string& wanted) const 
 }
 
 std::optional<int64_t> integer_in(const Json& value, int64_t low, int64_t high) {
-  if (!value.is_number_integer()) return std::nullopt;
-  // An unsigned value above INT64_MAX must not wrap into the range.
-  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}) {
+  int64_t found = 0;
+  if (value.is_number_float()) {
+    const auto number = value.get<double>();
+    if (std::abs(number) >= kExactDoubles || std::trunc(number) != number) return std::nullopt;
+    found = static_cast<int64_t>(number);
+  } else if (!value.is_number_integer() ||
+             // An unsigned value above INT64_MAX must not wrap into the range.
+             (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX})) {
     return std::nullopt;
+  } else {
+    found = value.get<int64_t>();
   }
-  const auto found = value.get<int64_t>();
   return found >= low && found <= high ? std::optional(found) : std::nullopt;
+}
+
+std::optional<uint64_t> unsigned_in(const Json& value) {
+  if (value.is_number_unsigned()) return value.get<uint64_t>();
+  const std::optional<int64_t> found = integer_in(value, 0, INT64_MAX);
+  return found ? std::optional(static_cast<uint64_t>(*found)) : std::nullopt;
 }
 
 int64_t json_integer(const Json& value, const std::string& where, int64_t low, int64_t high) {

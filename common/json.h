@@ -72,8 +72,11 @@ class JsonObject {
   std::string where_;
 };
 
-/// `value` as an integer in [low, high]; empty if it is something else.
+/// `value` as an integer in [low, high]; empty if it is something else. A whole number is one
+/// however it is written: 2, 2.0 and 2e0 are 2, and parse_json() keeps all digits of larger ones.
 std::optional<int64_t> integer_in(const Json& value, int64_t low, int64_t high);
+/// The same for 0 to 2^64 - 1.
+std::optional<uint64_t> unsigned_in(const Json& value);
 
 /// `value` as an integer in [low, high], or throws UserError: "`where` is .., wanted an integer
 /// ..".

@@ -28,7 +28,7 @@ struct FileDescriptor {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  // O_NONBLOCK, because opening a pipe without a writer would wait for ever.
+  // O_NONBLOCK, because opening a pipe without a writer would wait forever.
   const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) fail(path, "opening");
   struct stat info {};

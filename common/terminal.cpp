@@ -9,6 +9,7 @@
 
 #include "common/console.h"
 #include "common/table.h"
+#include "common/utf8.h"
 
 namespace kv {
 
@@ -31,9 +32,11 @@ std::string wrapped(std::string_view text, int columns) {
   const auto limit = static_cast<size_t>(std::max(columns, 20));
   std::string out;
   while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
-    const bool ends = line.size() < text.size();
-    text.remove_prefix(line.size() + (ends ? 1 : 0));
+    // A sentence may have the name of a file in it, and a name any character.
+    const std::string shown = printable(text.substr(0, text.find('\n')));
+    std::string_view line = shown;
+    const bool ends = text.find('\n') != text.npos;
+    text.remove_prefix(ends ? text.find('\n') + 1 : text.size());
     const size_t gap = line.rfind("  ");
     const size_t column = gap == line.npos || gap + 2 > limit / 2 ? 0 : gap + 2;
     for (size_t indent = 0; indent + display_width(line) > limit; indent = column) {

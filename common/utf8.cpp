@@ -109,7 +109,6 @@ std::string one_line(std::string message, size_t max_bytes) {
     while (rest < message.size() && (message[rest] & 0xC0) == 0x80) ++rest;
     message.replace(end, rest - end, " [...] ");
   }
-  std::ranges::replace(message, '\n', ' ');
   return printable(message);
 }
 

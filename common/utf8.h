@@ -37,8 +37,9 @@ void append_utf8(std::string& text, char32_t code_point);
 /// invisible or change the direction of writing, and ill-formed bytes become \xNN.
 std::string printable(std::string_view text);
 
-/// A message as one line of at most about `max_bytes` bytes: line breaks become spaces, the middle
-/// of a longer one becomes [...], and the rest is printable().
+/// A message as one line of at most about `max_bytes` bytes: printable(), so that a line break in a
+/// name is seen, and the middle of a longer one becomes [...]. Every error and warning of a
+/// program, and every error of a server's answer, goes through it.
 std::string one_line(std::string message, size_t max_bytes = 1000);
 
 /// `text` in quotes for a one-line message: printable(), and at most about `max_bytes` bytes of it.

@@ -36,7 +36,7 @@ inline void sums(const Vec16* acc, float* out) {
 
 /// One row of x against kCols rows of w. Bound by reading w, so w is read as it is stored, once.
 /// Its rows lie one after the other, so the rows of the next tiles are asked for ahead of time: a
-/// CPU that has to find out by itself which streams there are begins anew with each tile.
+/// CPU that has to find out by itself which streams there are starts over with each tile.
 template <int kCols, typename T>
 inline void one_row_tile(const DotBlock& block, const T* w, float* y) {
   const int k = block.k;

@@ -45,7 +45,7 @@ bool allocation_failed() { return failed; }
 
 }  // namespace kv
 
-// The program's own, in place of the library's.
+// The program's own, instead of the library's.
 void* operator new(size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<size_t>(alignment));

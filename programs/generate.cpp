@@ -75,12 +75,11 @@ Kernel kernel_of(const GenerateOptions& options) {
   return options.kernel == "plain" ? Kernel::kPlain : Kernel::kFast;
 }
 
-/// [num_layers]
-static std::vector<int> windows_of(const GenerateOptions& options, int num_layers) {
+std::vector<int> windows_of(int window, int full_every, int num_layers) {
   std::vector<int> windows;
   for (int layer = 1; layer <= num_layers; ++layer) {
-    const bool full = options.full_every > 0 && layer % options.full_every == 0;
-    windows.push_back(full ? 0 : options.window);
+    const bool full = full_every > 0 && layer % full_every == 0;
+    windows.push_back(full ? 0 : window);
   }
   return windows;
 }
@@ -91,7 +90,9 @@ Model load_model(const GenerateOptions& options) {
   Model model = Model::load(options.model_dir, device,
                             [&](int64_t done, int64_t all) { progress.show(done, all); });
   model.set_kernel(kernel_of(options));
-  if (options.window > 0) model.set_windows(windows_of(options, model.config().num_layers));
+  if (options.window > 0) {
+    model.set_windows(windows_of(options.window, options.full_every, model.config().num_layers));
+  }
   if (options.kv_dtype == "fp8") model.set_kv_format(KvFormat::kFp8);
   return model;
 }
@@ -102,13 +103,18 @@ std::vector<Request> make_requests(const GenerateOptions& options, const Tokeniz
   std::vector<Request> requests;
   for (const std::string& prompt : options.prompts) {
     if (prompt.empty()) user_error("--prompt is empty: give at least one character");
-    Request request{.prompt = tokenizer.encode(prompt),
+    Request request{.prompt = tokenizer.with_special_tokens(tokenizer.encode(prompt)),
                     .max_tokens = options.max_tokens,
                     .sampling = options.sampling,
-                    .stop_token_ids = config.eos_token_ids};
+                    .stop_token_ids = tokenizer.with_eos_token(config.eos_token_ids)};
     requests.push_back(std::move(request));
   }
   return requests;
+}
+
+void warm_up(Engine& engine, std::span<const Request> requests) {
+  std::vector<int> num_tokens(requests.size());
+  engine.generate(requests, [&](size_t i, int32_t) { return ++num_tokens[i] < 2; });
 }
 
 GenerateResult generate_and_print(const Console& console, Engine& engine,

@@ -24,7 +24,7 @@ struct GenerateOptions {
   std::string device = "auto";
   std::string kernel = "fast";
   std::filesystem::path model_dir;
-  int window = 0;      // tokens that a layer sees, in place of config.json's; 0 keeps the file's
+  int window = 0;      // tokens that a layer sees, instead of config.json's; 0 keeps the file's
   int full_every = 6;  // with a window, layers whose number (from 1) this divides see all tokens
   std::string kv_dtype = "auto";
   SamplingParams sampling;
@@ -47,6 +47,9 @@ void add_generate_options(CommandLine& command, GenerateOptions& options);
 /// The kernel that --kernel names.
 Kernel kernel_of(const GenerateOptions& options);
 
+/// [num_layers], as --window and --full-every mean them.
+std::vector<int> windows_of(int window, int full_every, int num_layers);
+
 /// Loads the model of options.model_dir on options.device. Shows progress on standard error after
 /// two seconds.
 Model load_model(const GenerateOptions& options);
@@ -55,6 +58,10 @@ Model load_model(const GenerateOptions& options);
 /// UserError for an empty prompt.
 std::vector<Request> make_requests(const GenerateOptions& options, const Tokenizer& tokenizer,
                                    const ModelConfig& config);
+
+/// Runs a prompt pass and a decode pass that are not counted: the first passes of a process start
+/// its threads and touch the weights. The engine must not be the one that is measured.
+void warm_up(Engine& engine, std::span<const Request> requests);
 
 /// Generates for all requests and shows the texts as they come. Ctrl-C cancels what is left.
 GenerateResult generate_and_print(const Console& console, Engine& engine,

@@ -37,7 +37,7 @@ bool parses_as(const std::string& text, Number& value) {
   }
 }
 
-/// Refuses what `allowed` does not like; `range` stands in the message and in the help.
+/// Refuses what `allowed` does not like; `range` is in the message and in the help.
 template <typename Allowed>
 CLI::Validator validator(const std::string& range, const std::string& shown,
                          const Allowed& allowed) {
@@ -208,8 +208,9 @@ Option CommandLine::value(const std::string& name, T& value, const std::string& 
   const auto [option, type] = split(name);
   CLI::Option* added = app_->add_option(option, value, help)->type_name(type);
   // An optional value has no default, and a folder's is long: the help says both in words.
-  constexpr bool kShown =
-      !std::is_same_v<T, std::optional<int>> && !std::is_same_v<T, std::filesystem::path>;
+  constexpr bool kShown = !std::is_same_v<T, std::optional<int>> &&
+                          !std::is_same_v<T, std::optional<uint64_t>> &&
+                          !std::is_same_v<T, std::filesystem::path>;
   if (kShown) added->capture_default_str();
   return {app_.get(), added};
 }
@@ -221,6 +222,8 @@ template Option CommandLine::value(const std::string&, double&, const std::strin
 template Option CommandLine::value(const std::string&, std::string&, const std::string&);
 template Option CommandLine::value(const std::string&, std::filesystem::path&, const std::string&);
 template Option CommandLine::value(const std::string&, std::optional<int>&, const std::string&);
+template Option CommandLine::value(const std::string&, std::optional<uint64_t>&,
+                                   const std::string&);
 
 Option CommandLine::json_file(std::string& file, const std::string& content) {
   return value("--json FILE", file, "also write " + content + " as JSON; - for standard output")

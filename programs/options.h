@@ -56,8 +56,8 @@ class CommandLine {
   /// True when it is given.
   Option flag(const std::string& name, bool& value, const std::string& help);
   /// The present content of `value` is the default, which the help shows unless it is a path. T is
-  /// int, uint64_t, float, double, std::string, std::filesystem::path, or std::optional<int>, which
-  /// stays empty if the option is not given.
+  /// int, uint64_t, float, double, std::string, std::filesystem::path, or std::optional<int> or
+  /// std::optional<uint64_t>, which stay empty if the option is not given.
   template <typename T>
   Option value(const std::string& name, T& value, const std::string& help);
   /// --json FILE, the same option in every program. `content` is the object of "also write".

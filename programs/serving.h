@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/at_end.h"
+#include "common/defer.h"
 #include "qwen3/generation.h"
 #include "qwen3/server.h"
 
@@ -113,7 +113,7 @@ ServeResult serve(Server& server, std::span<const Request> requests,
                   const PassCallback<typename Server::Scheduler>& on_pass = {}) {
   for (size_t i = 0; i < requests.size(); ++i) server.check(static_cast<int64_t>(i), requests[i]);
   ServedRequests served(requests, arrivals);
-  const AtEnd abort_all{[&] {
+  const Defer abort_all{[&] {
     for (size_t i = 0; i < requests.size(); ++i) server.abort(static_cast<int64_t>(i));
   }};
   bool goes_on = true;

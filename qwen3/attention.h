@@ -50,7 +50,7 @@ class Attention {
   virtual void begin_pass(const PassRows& rows, PassArrays& arrays) = 0;
   /// Called once per layer, in order, 0 to num_layers - 1.
   virtual void forward(const AttentionRows& rows, const Stream& stream) = 0;
-  /// True if forward() takes rows.heads in place of q, k and v in this pass, so that norm, rotation
+  /// True if forward() takes rows.heads instead of q, k and v in this pass, so that norm, rotation
   /// and the write into the cache are one launch. Called only on CUDA with the fast kernels.
   virtual bool makes_heads() const { return false; }
   /// True if forward() keeps K and V in FP8 and attends to what it keeps, so that the model need

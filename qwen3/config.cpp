@@ -25,6 +25,40 @@ int size_at(const JsonObject& config, const char* key, int64_t high) {
   return static_cast<int>(config.integer(key, 1, high));
 }
 
+// Settings that would change the arithmetic, with the values that don't; null never does. They are
+// those that transformers or vLLM read from a config.json of this family.
+constexpr const char* kModelSettings = R"({
+  "hidden_act": ["silu"], "attention_bias": [false], "mlp_bias": [false], "use_qk_norm": [true],
+  "is_causal": [true], "use_bidirectional_attention": [false], "is_encoder_decoder": [false],
+  "add_cross_attention": [false], "pruned_heads": [{}], "partial_rotary_factor": [1],
+  "final_logit_softcapping": [], "attn_logit_softcapping": [], "logit_scale": [1],
+  "logits_scaling": [1], "embedding_multiplier": [1], "residual_multiplier": [1],
+  "dual_chunk_attention_config": [], "attention_chunk_size": [], "no_rope_layers": [[]]
+})";
+
+// The same for settings of a generation: those that transformers' generate() reads.
+constexpr const char* kGenerationSettings = R"({
+  "repetition_penalty": [1], "encoder_repetition_penalty": [1], "presence_penalty": [0],
+  "frequency_penalty": [0], "no_repeat_ngram_size": [0], "encoder_no_repeat_ngram_size": [0],
+  "min_p": [0], "top_h": [], "typical_p": [1], "epsilon_cutoff": [0], "eta_cutoff": [0],
+  "diversity_penalty": [0], "bad_words_ids": [[]], "force_words_ids": [[]], "constraints": [[]],
+  "forced_bos_token_id": [], "forced_eos_token_id": [], "suppress_tokens": [[]],
+  "begin_suppress_tokens": [[]], "sequence_bias": [[], {}], "guidance_scale": [1],
+  "exponential_decay_length_penalty": [], "watermarking_config": [], "penalty_alpha": [0],
+  "dola_layers": [], "num_beams": [1], "num_beam_groups": [1], "num_return_sequences": [1],
+  "min_length": [0], "min_new_tokens": [0], "max_time": [], "token_healing": [false],
+  "remove_invalid_values": [false], "renormalize_logits": [false], "forced_decoder_ids": [[]]
+})";
+
+void refuse_other_values(const JsonObject& object, const char* values_by_key) {
+  const Json all = Json::parse(values_by_key);
+  for (const auto& [key, values] : all.items()) {
+    const Json* const found = object.find(key);
+    if (found == nullptr || std::ranges::find(values, *found) != values.end()) continue;
+    object.wrong(key, (values.empty() ? "null" : values[0].dump()) + ": it is not built here");
+  }
+}
+
 // Refuses by name, and never ignores, a setting that would change the arithmetic and is not built
 // here.
 void refuse_other_models(const JsonObject& config) {
@@ -32,34 +66,20 @@ void refuse_other_models(const JsonObject& config) {
     user_error("{}: \"model_type\" is {}, wanted \"qwen3\": only dense Qwen3 models run here",
                config.where(), describe(config.at("model_type")));
   }
-  if (config.string_or("hidden_act", "silu") != "silu") config.wrong("hidden_act", "\"silu\"");
-  if (config.boolean_or("attention_bias", false)) {
-    config.wrong("attention_bias", "false (projections without bias)");
-  }
-  if (config.find("quantization_config") != nullptr) {
-    user_error(
-        "{}: has a \"quantization_config\" ({}), wanted weights in bf16, fp16 or fp32; use the "
-        "model's folder from before its quantization",
-        config.where(),
-        config.object("quantization_config").string_or("quant_method", "of no named method"));
-  }
-}
-
-// New files name the type of each layer.
-std::vector<bool> read_layer_types(const JsonObject& config, int num_layers) {
-  const std::vector<Json>& types = config.array("layer_types");
-  if (types.size() != static_cast<size_t>(num_layers)) {
-    config.wrong("layer_types", "one entry for each of " + count_of(num_layers, "layer"));
-  }
-  std::vector<bool> sliding;
-  for (const Json& type : types) {
-    if (type != "full_attention" && type != "sliding_attention") {
-      user_error("{}: \"layer_types\" has {}, wanted \"full_attention\" or \"sliding_attention\"",
-                 config.where(), describe(type));
+  if (config.find("architectures") != nullptr) {
+    const std::vector<Json>& names = config.array("architectures");
+    if (!names.empty() && std::ranges::find(names, "Qwen3ForCausalLM") == names.end()) {
+      config.wrong("architectures", "\"Qwen3ForCausalLM\": only models that write text run here");
     }
-    sliding.push_back(type == "sliding_attention");
   }
-  return sliding;
+  refuse_other_values(config, kModelSettings);
+  for (const char* key : {"quantization_config", "compression_config"}) {
+    if (config.find(key) == nullptr) continue;
+    user_error(
+        "{}: has a \"{}\" ({}), wanted weights in bf16, fp16 or fp32; use the model's folder from "
+        "before its quantization",
+        config.where(), key, config.object(key).string_or("quant_method", "of no named method"));
+  }
 }
 
 // As transformers' Qwen3Config: the window counts only if it is switched on. Files without
@@ -99,7 +119,9 @@ void refuse_scaled_rope(const JsonObject& rope) {
   if (rope.has("partial_rotary_factor") && rope.number("partial_rotary_factor") != 1.0) {
     rope.wrong("partial_rotary_factor", "1 (every dimension rotates)");
   }
-  for (const char* key : {"full_attention", "sliding_attention"}) {
+  const bool named = rope.find("rope_type") != nullptr || rope.find("type") != nullptr;
+  if (!named && rope.find("factor")) rope.wrong("factor", "a \"rope_type\" with it, \"default\"");
+  for (const char* key : {"full_attention", "sliding_attention", "mrope_section"}) {
     if (rope.has(key)) rope.wrong(key, "no such key: the same values for all layers");
   }
 }
@@ -110,14 +132,14 @@ double theta_at(const JsonObject& object) {
   return theta;
 }
 
-// Two generations of files: theta at the top, or inside "rope_parameters" (transformers 5). A
-// scaled variant is declared in "rope_scaling" (old) or "rope_parameters" (new).
+// Two generations of files: theta at the top, or inside "rope_parameters" (transformers 5), which
+// may have its old name, "rope_scaling". A scaled variant is declared there, too.
 double read_rope_theta(const JsonObject& config) {
-  if (config.find("rope_scaling")) refuse_scaled_rope(config.object("rope_scaling"));
   std::optional<double> theta;
   if (config.has("rope_theta")) theta = theta_at(config);
-  if (config.find("rope_parameters")) {
-    const JsonObject rope = config.object("rope_parameters");
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (config.find(key) == nullptr) continue;
+    const JsonObject rope = config.object(key);
     refuse_scaled_rope(rope);
     if (rope.has("rope_theta")) {
       const double inner = theta_at(rope);
@@ -146,17 +168,29 @@ void add_eos_ids(const JsonObject& object, std::vector<int32_t>& ids) {
   }
 }
 
-void check_heads(const JsonObject& config, const ModelConfig& c) {
-  if (c.num_heads % c.num_kv_heads != 0) {
-    user_error("{}: {} attention heads cannot share {} key/value heads evenly; wanted a divisor",
-               config.where(), c.num_heads, c.num_kv_heads);
+}  // namespace
+
+std::vector<bool> read_layer_types(const JsonObject& config, int num_layers) {
+  const std::vector<Json>& types = config.array("layer_types");
+  if (types.size() != static_cast<size_t>(num_layers)) {
+    config.wrong("layer_types", "one entry for each of " + count_of(num_layers, "layer"));
   }
-  if (c.head_dim % 2 != 0) {
-    config.wrong("head_dim", "an even number (RoPE rotates pairs)");
+  std::vector<bool> sliding;
+  for (const Json& type : types) {
+    if (type != "full_attention" && type != "sliding_attention") {
+      user_error("{}: \"layer_types\" has {}, wanted \"full_attention\" or \"sliding_attention\"",
+                 config.where(), describe(type));
+    }
+    sliding.push_back(type == "sliding_attention");
   }
+  return sliding;
 }
 
-}  // namespace
+void check_heads(const JsonObject& config, int num_heads, int num_kv_heads) {
+  if (num_heads % num_kv_heads == 0) return;
+  user_error("{}: {} attention heads cannot share {} key/value heads evenly; wanted a divisor",
+             config.where(), num_heads, num_kv_heads);
+}
 
 ModelConfig parse_config(std::string_view text, const std::string& name) {
   const Json json = parse_json(text, name);
@@ -172,7 +206,8 @@ ModelConfig parse_config(std::string_view text, const std::string& name) {
   c.num_kv_heads = size_at(config, "num_key_value_heads", kMaxHeads);
   c.head_dim = config.has("head_dim") ? size_at(config, "head_dim", attention::kMaxHeadDim)
                                       : kDefaultHeadDim;
-  check_heads(config, c);
+  check_heads(config, c.num_heads, c.num_kv_heads);
+  if (c.head_dim % 2 != 0) config.wrong("head_dim", "an even number (RoPE rotates pairs)");
   c.windows = read_windows(config, c.num_layers);
 
   if (config.has("rms_norm_eps")) {
@@ -210,12 +245,17 @@ ModelConfig load_config(const std::filesystem::path& dir) {
   }
   ModelConfig config = parse_config(read_file(path, kMaxBytes), path.string());
 
-  const std::filesystem::path generation = dir / "generation_config.json";
-  if (std::filesystem::exists(generation, error)) {
-    const Json json = load_json(generation, kMaxBytes);
-    add_eos_ids(JsonObject(json, generation.string()), config.eos_token_ids);
-  }
+  const std::filesystem::path generation = generation_file(dir);
+  const Json json = load_json(generation, kMaxBytes);
+  const JsonObject object(json, generation.string());
+  refuse_other_values(object, kGenerationSettings);
+  add_eos_ids(object, config.eos_token_ids);
   return config;
+}
+
+std::filesystem::path generation_file(const std::filesystem::path& dir) {
+  const std::filesystem::path file = dir / "generation_config.json";
+  return std::filesystem::exists(file) ? file : dir / "config.json";
 }
 
 }  // namespace kv

@@ -10,6 +10,8 @@
 
 namespace kv {
 
+class JsonObject;
+
 /// Format of K and V in the cache.
 enum class KvFormat {
   kActivations,  // in activation_dtype(device): fp32 on the CPU, bf16 on CUDA
@@ -27,8 +29,10 @@ struct ModelConfig {
   float rms_norm_eps = 1e-6f;
   double rope_theta = 10000.0;  // at the top of the file, or inside "rope_parameters"
   bool tie_word_embeddings = false;
-  int max_position_embeddings = 0;     // longest sequence the model was made for
-  std::vector<int32_t> eos_token_ids;  // from config.json / generation_config.json; may be empty
+  int max_position_embeddings = 0;  // longest sequence the model was made for
+  /// From config.json and generation_config.json; may be empty. Tokenizer::with_eos_token() adds
+  /// tokenizer_config.json's.
+  std::vector<int32_t> eos_token_ids;
   /// [num_layers]: number of keys that a query sees in each layer, its own included; 0 means no
   /// limit. An empty list means no limit in any layer.
   std::vector<int> windows;
@@ -47,9 +51,20 @@ struct ModelConfig {
   }
 };
 
-/// Reads `dir`/config.json (and generation_config.json for eos ids, if there). Throws UserError
-/// that names the file, the key, what was found and what was wanted.
+/// Reads `dir`/config.json, and the generation_file() for eos ids. Throws UserError that names the
+/// file, the key, what was found and what was wanted. A setting that would change logits or tokens
+/// and is not built here is refused. The others of a generation (temperature, top_k, top_p,
+/// do_sample, max_new_tokens, max_length, stop_strings) are for a server to use: a program's
+/// options have them.
 ModelConfig load_config(const std::filesystem::path& dir);
+
+/// Of each layer whether it has a window, as "layer_types" of newer files says. Throws UserError.
+std::vector<bool> read_layer_types(const JsonObject& config, int num_layers);
+/// Throws UserError if the attention heads cannot share the KV heads evenly.
+void check_heads(const JsonObject& config, int num_heads, int num_kv_heads);
+
+/// `dir`/generation_config.json, or config.json in a folder from before there was one.
+std::filesystem::path generation_file(const std::filesystem::path& dir);
 
 /// Parses the text of a config.json (also fuzzed). `name` is used in messages.
 ModelConfig parse_config(std::string_view json, const std::string& name);

@@ -57,6 +57,7 @@ uint64_t fingerprint_of(const Model& model, KvFormat pages) {
   if (device == Device::kCuda) {  // equal bits are promised on one device
     const std::string name = describe(device);
     parts.push_back(xxh64_of(std::span<const char>(name)));
+    parts.push_back(number(cuda_version()));  // its sine and cosine give the rotations' angles
   } else {
     parts.push_back(library_digest());
   }

@@ -43,7 +43,7 @@ void check_request(const Request& request, int64_t index, const ModelConfig& con
 
 void check_requests(std::span<const Request> requests, const ModelConfig& config) {
   for (int64_t i = 0; i < std::ssize(requests); ++i) {
-    check_request(requests[static_cast<size_t>(i)], i, config);
+    check_request(requests[i], i, config);
   }
 }
 
@@ -59,14 +59,14 @@ void check_seq_len_limit(const Request& request, int64_t index, int max_seq_len)
 
 void check_seq_len_limit(std::span<const Request> requests, int max_seq_len) {
   for (int64_t i = 0; i < std::ssize(requests); ++i) {
-    check_seq_len_limit(requests[static_cast<size_t>(i)], i, max_seq_len);
+    check_seq_len_limit(requests[i], i, max_seq_len);
   }
 }
 
 std::vector<Request> samples_of(const Request& request, int n) {
   if (n < 1) user_error("n: found {}, wanted at least 1 sample", n);
-  std::vector<Request> samples(static_cast<size_t>(n), request);
-  for (int i = 0; i < n; ++i) samples[static_cast<size_t>(i)].sampling.sample_index = i;
+  std::vector<Request> samples(n, request);
+  for (int i = 0; i < n; ++i) samples[i].sampling.sample_index = i;
   return samples;
 }
 
@@ -103,7 +103,7 @@ int32_t TokenStream::draw(std::span<const float> logits) {
     without_stops.assign(logits.begin(), logits.end());
     for (const int32_t stop : stop_token_ids_) {
       if (stop < 0 || static_cast<size_t>(stop) >= logits.size()) continue;
-      without_stops[static_cast<size_t>(stop)] = -std::numeric_limits<float>::infinity();
+      without_stops[stop] = -std::numeric_limits<float>::infinity();
     }
     logits = without_stops;
   }

@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/json.h"
 #include "common/utf8.h"
+#include "qwen3/config.h"
 
 namespace kv {
 namespace {
@@ -24,51 +25,46 @@ enum class Windows {
   kBetween,  // all but each "sliding_window_pattern"-th
 };
 
-/// Defaults of a family in transformers' configuration class, for keys that the file leaves out. 0
-/// means that the file must have the key.
+/// Defaults of a family in transformers' configuration class, for keys that the file leaves out:
+/// a file says only what differs from them. 0 means that the class has none.
 struct Family {
   const char* model_type;
+  int hidden, layers, heads;
+  int kv_heads;  // 0 means the number of attention heads
+  int max_positions;
+  int head_dim = 0;  // 0 means hidden_size / num_attention_heads
   Windows windows = Windows::kNone;
-  int head_dim = 0;         // 0 means hidden_size / num_attention_heads
-  bool kv_is_heads = true;  // num_key_value_heads defaults to the number of attention heads
-  int pattern = 0;
   int window = 0;
-  int num_heads = 0, num_kv_heads = 0;  // Gemma 3's folders leave them out
-  int max_positions = 0;
+  int pattern = 0;
 };
 
 constexpr Family kFamilies[] = {
-    {"llama"},
-    {"mistral", Windows::kAll, 0, false},
-    {"mixtral", Windows::kAll, 0, false},
-    {"qwen2", Windows::kUpper, 0, false},
-    {"qwen2_moe", Windows::kUpper, 0, false},
-    {"qwen3", Windows::kUpper, 128, false},
-    {"qwen3_moe", Windows::kUpper, 0, false},
-    {"gemma", Windows::kNone, 256, false},
-    {"gemma2", Windows::kBetween, 256, false, 2, 4096},
-    {"gemma3_text", Windows::kBetween, 256, false, 6, 4096, 8, 4, 131072},
-    {"cohere"},
-    {"cohere2", Windows::kBetween, 0, true, 4, 4096},
-    {"phi3", Windows::kAll},
-    {"starcoder2", Windows::kAll, 0, false},
-    {"olmo"},
-    {"olmo2"},
-    {"olmo3", Windows::kBetween, 0, true, 4, 4096},
-    {"granite"},
-    {"granitemoe"},
-    {"stablelm", Windows::kNone, 0, false},
-    {"glm", Windows::kNone, 128, false},
-    {"glm4", Windows::kNone, 128, false},
-    {"gpt_neox"},
-    {"gpt_oss", Windows::kBetween, 64, false, 2, 128},
+    {"llama", 4096, 32, 32, 0, 2048},
+    {"mistral", 4096, 32, 32, 8, 131072, 0, Windows::kAll, 4096},
+    {"mixtral", 4096, 32, 32, 8, 131072, 0, Windows::kAll},
+    {"qwen2", 4096, 32, 32, 32, 32768, 0, Windows::kUpper, 4096},
+    {"qwen2_moe", 2048, 24, 16, 16, 32768, 0, Windows::kUpper, 4096},
+    {"qwen3", 4096, 32, 32, 32, 32768, 128, Windows::kUpper, 4096},
+    {"qwen3_moe", 2048, 24, 32, 4, 32768, 0, Windows::kUpper, 4096},
+    {"gemma", 3072, 28, 16, 16, 8192, 256},
+    {"gemma2", 2304, 26, 8, 4, 8192, 256, Windows::kBetween, 4096, 2},
+    {"gemma3_text", 2304, 26, 8, 4, 131072, 256, Windows::kBetween, 4096, 6},
+    {"cohere", 8192, 40, 64, 0, 8192},
+    {"cohere2", 8192, 40, 64, 0, 8192, 0, Windows::kBetween, 4096, 4},
+    {"phi3", 3072, 32, 32, 0, 4096, 0, Windows::kAll},
+    {"starcoder2", 3072, 30, 24, 2, 4096, 0, Windows::kAll},
+    {"olmo", 4096, 32, 32, 0, 2048},
+    {"olmo2", 4096, 32, 32, 0, 2048},
+    {"olmo3", 4096, 32, 32, 0, 2048, 0, Windows::kBetween, 4096, 4},
+    {"granite", 4096, 32, 32, 0, 2048},
+    {"granitemoe", 4096, 32, 32, 0, 2048},
+    {"stablelm", 2560, 32, 32, 32, 4096},
+    {"glm", 4096, 40, 32, 2, 131072, 128},
+    {"glm4", 4096, 40, 32, 2, 131072, 128},
+    {"gpt_neox", 6144, 44, 64, 0, 2048},
+    {"gpt_oss", 2880, 36, 64, 8, 131072, 64, Windows::kBetween, 128, 2},
 };
-
-const Family* family_of(const std::string& model_type) {
-  const auto* const found = std::ranges::find_if(
-      kFamilies, [&](const Family& family) { return family.model_type == model_type; });
-  return found == std::end(kFamilies) ? nullptr : found;
-}
+constexpr int kMaxWindowLayers = 28;  // of the families of Windows::kUpper
 
 // Throws UserError for a config whose keys show that the model keeps something other than a row of
 // K and V for each token and layer.
@@ -97,11 +93,13 @@ void refuse_other_caches(const JsonObject& config) {
   }
 }
 
-const Family& family_or_refuse(const JsonObject& config) {
-  const std::string& type = config.string("model_type");
-  if (const Family* const family = family_of(type)) return *family;
+/// `missing`: the family if the file does not say it; empty means that it must.
+const Family& family_or_refuse(const JsonObject& config, const std::string& missing) {
+  const bool says = missing.empty() || config.find("model_type") != nullptr;
+  const std::string& type = says ? config.string("model_type") : missing;
   std::string known;
   for (const Family& family : kFamilies) {
+    if (family.model_type == type) return family;
     known += (known.empty() ? "" : ", ") + std::string(family.model_type);
   }
   user_error("{}: \"model_type\" is {}, whose K and V this program does not know; wanted one of {}",
@@ -117,38 +115,24 @@ int64_t window_of(const JsonObject& config, const Family& family) {
   return size_or(config, "sliding_window", family.window, kMaxPositions);
 }
 
-/// New files: an entry for each layer.
-int count_windowed_types(const JsonObject& config, int num_layers) {
-  const std::vector<Json>& types = config.array("layer_types");
-  if (types.size() != static_cast<size_t>(num_layers)) {
-    user_error("{}: \"layer_types\" has {} entries, wanted {}, one for each layer", config.where(),
-               types.size(), num_layers);
-  }
-  int windowed = 0;
-  for (const Json& type : types) {
-    if (type != "full_attention" && type != "sliding_attention") {
-      user_error(
-          "{}: \"layer_types\" has {}, wanted \"full_attention\" or \"sliding_attention\": only "
-          "such layers keep K and V as this program counts them",
-          config.where(), describe(type));
-    }
-    windowed += type == "sliding_attention";
-  }
-  return windowed;
-}
-
-/// Older files: the rule is the family's.
+/// Newer files have an entry for each layer, in older ones the rule is the family's.
 int count_windowed(const JsonObject& config, const Family& family, int num_layers) {
-  if (config.find("layer_types") != nullptr) return count_windowed_types(config, num_layers);
+  if (config.find("layer_types") != nullptr) {
+    return static_cast<int>(std::ranges::count(read_layer_types(config, num_layers), true));
+  }
   switch (family.windows) {
     case Windows::kNone:
       return 0;
-    case Windows::kAll:
-      return config.find("sliding_window") != nullptr ? num_layers : 0;
+    case Windows::kAll: {
+      const bool by_default = !config.has("sliding_window") && family.window > 0;
+      return by_default || config.find("sliding_window") != nullptr ? num_layers : 0;
+    }
     case Windows::kUpper: {
       if (!config.boolean_or("use_sliding_window", false)) return 0;
       if (config.has("sliding_window") && config.find("sliding_window") == nullptr) return 0;
-      const int64_t first = config.integer("max_window_layers", 0, kMaxExtent * kMaxExtent);
+      const int64_t first = config.find("max_window_layers") == nullptr
+                                ? kMaxWindowLayers
+                                : config.integer("max_window_layers", 0, kMaxExtent * kMaxExtent);
       return static_cast<int>(num_layers - std::min<int64_t>(first, num_layers));
     }
     case Windows::kBetween: {
@@ -163,22 +147,20 @@ int count_windowed(const JsonObject& config, const Family& family, int num_layer
   return 0;
 }
 
-KvLayout layout_of(const JsonObject& config) {
+KvLayout layout_of(const JsonObject& config, const std::string& family_if_missing = {}) {
   refuse_other_caches(config);
-  const Family& family = family_or_refuse(config);
+  const Family& family = family_or_refuse(config, family_if_missing);
   KvLayout layout;
   layout.model_type = family.model_type;
-  layout.num_heads = size_or(config, "num_attention_heads", family.num_heads, kMaxExtent);
-  layout.num_kv_heads =
-      size_or(config, "num_key_value_heads",
-              family.kv_is_heads ? layout.num_heads : family.num_kv_heads, kMaxExtent);
-  if (layout.num_heads % layout.num_kv_heads != 0) {
-    user_error("{}: {} attention heads cannot share {} key/value heads evenly; wanted a divisor",
-               config.where(), layout.num_heads, layout.num_kv_heads);
-  }
+  layout.num_heads = size_or(config, "num_attention_heads", family.heads, kMaxExtent);
+  // A null is what the classes make the number of attention heads of.
+  const bool as_heads = family.kv_heads == 0 || config.has("num_key_value_heads");
+  layout.num_kv_heads = size_or(config, "num_key_value_heads",
+                                as_heads ? layout.num_heads : family.kv_heads, kMaxExtent);
+  check_heads(config, layout.num_heads, layout.num_kv_heads);
   layout.head_dim = family.head_dim;
   if (family.head_dim == 0 && config.find("head_dim") == nullptr) {
-    const int64_t hidden = config.integer("hidden_size", 1, kMaxWidth);
+    const int64_t hidden = size_or(config, "hidden_size", family.hidden, kMaxWidth);
     if (hidden % layout.num_heads != 0 || hidden / layout.num_heads > kMaxExtent) {
       user_error("{}: {} numbers in hidden_size for {} heads, wanted \"head_dim\" or a multiple",
                  config.where(), hidden, layout.num_heads);
@@ -187,17 +169,34 @@ KvLayout layout_of(const JsonObject& config) {
   } else {
     layout.head_dim = size_or(config, "head_dim", family.head_dim, kMaxExtent);
   }
-  if (config.find("max_position_embeddings") != nullptr || family.max_positions > 0) {
-    layout.max_position_embeddings =
-        size_or(config, "max_position_embeddings", family.max_positions, kMaxPositions);
-  }
-  const int layers = size_or(config, "num_hidden_layers", 0, kMaxExtent);
+  layout.max_position_embeddings =
+      size_or(config, "max_position_embeddings", family.max_positions, kMaxPositions);
+  const int layers = size_or(config, "num_hidden_layers", family.layers, kMaxExtent);
   const int windowed = count_windowed(config, family, layers);
   if (layers > windowed) layout.groups.push_back({.num_layers = layers - windowed});
   if (windowed > 0) {
     layout.groups.push_back({.num_layers = windowed, .window = window_of(config, family)});
   }
   return layout;
+}
+
+/// The family of the language model in a model that also sees, where its "text_config" does not say
+/// it; empty if the outer model's class has none.
+std::string language_model_of(const JsonObject& config) {
+  static constexpr std::pair<const char*, std::string_view> kOuterOf[] = {
+      {"llama",
+       " llava llava_next llava_next_video vipllava video_llava idefics3 smolvlm voxtral "},
+      {"qwen2", " llava_onevision internvl got_ocr2 "},
+      {"mistral", " mistral3 idefics2 "},
+      {"gemma", " paligemma "},
+      {"gemma3_text", " gemma3 "},
+      {"cohere2", " aya_vision cohere2_vision "},
+      {"granite", " granite_speech "}};
+  const std::string type = config.string_or("model_type", "");
+  for (const auto& [inner, outer] : kOuterOf) {
+    if (outer.find(" " + type + " ") != outer.npos) return inner;
+  }
+  return {};
 }
 
 /// "Gemma 3 27B", "gemma-3-27b" and "google/gemma-3-27b" are one name.
@@ -273,7 +272,7 @@ KvLayout parse_kv_layout(std::string_view text, const std::string& name) {
   // A model that also sees or hears keeps what its language model is like in "text_config".
   if (config.find("text_config") == nullptr) return layout_of(config);
   refuse_other_caches(config);
-  return layout_of(config.object("text_config"));
+  return layout_of(config.object("text_config"), language_model_of(config));
 }
 
 KvLayout load_kv_layout(const std::string& model) {
@@ -284,7 +283,7 @@ KvLayout load_kv_layout(const std::string& model) {
     const fs::path file = fs::is_directory(given, error) ? given / "config.json" : given;
     constexpr size_t kMaxBytes = size_t{16} << 20;
     KvLayout layout = parse_kv_layout(read_file(file, kMaxBytes), file.string());
-    layout.name = fs::weakly_canonical(file).parent_path().filename().string();
+    layout.name = printable(fs::weakly_canonical(file).parent_path().filename().string());
     return layout;
   }
   std::string names;

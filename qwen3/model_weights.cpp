@@ -1,9 +1,9 @@
 // From a model folder to the weights of the forward pass: every tensor is found by name and checked
 // against config.json before anything is used.
 
-#include <charconv>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "common/error.h"
 #include "qwen3/model_internal.h"
@@ -25,12 +25,12 @@ class Loader {
   }
 
   ModelWeights load() {
-    check_layers();
     const ModelConfig& c = config_;
     out_.embedding = matrix(prefix_ + "embed_tokens.weight", c.vocab_size, c.hidden_size);
     out_.final_norm = vector(prefix_ + "norm.weight", c.hidden_size);
     for (int layer = 0; layer < c.num_layers; ++layer) out_.layers.push_back(load_layer(layer));
     load_head();
+    refuse_others();
     compute_inv_freq();
     out_.files = std::move(files_);
     return std::move(out_);
@@ -87,6 +87,7 @@ class Loader {
     out_.lm_head = out_.embedding;
     const TensorView* head = files_.find(name);
     if (head == nullptr) return;
+    used_.insert(name);
     const TensorView* embedding = files_.find(prefix_ + "embed_tokens.weight");
     if (head->dtype != embedding->dtype || head->shape != embedding->shape ||
         std::memcmp(head->data, embedding->data, head->bytes) != 0) {
@@ -97,18 +98,13 @@ class Loader {
     }
   }
 
-  /// Layers in the files that config.json does not have: the two do not belong together.
-  void check_layers() const {
-    const std::string start = prefix_ + "layers.";
+  /// Further layers, biases, scales: the files and config.json do not belong together.
+  void refuse_others() const {
     for (const std::string& name : files_.names()) {
-      if (name.rfind(start, 0) != 0) continue;
-      int layer = 0;
-      const char* digits = name.data() + start.size();
-      const auto [end, error] = std::from_chars(digits, name.data() + name.size(), layer);
-      if (error != std::errc() || layer < config_.num_layers) continue;
+      if (used_.contains(name) || name.ends_with("rotary_emb.inv_freq")) continue;
       user_error(
-          "{}: found tensor '{}', but config.json says num_hidden_layers = {}; use the config.json "
-          "that came with these weights",
+          "{}: found tensor '{}', which the model of config.json (num_hidden_layers = {}) does not "
+          "have; use the config.json that came with these weights",
           files_.where(name), name, config_.num_layers);
     }
   }
@@ -147,6 +143,7 @@ class Loader {
       user_error("{}: tensor '{}' has dtype {}, wanted BF16, F16 or F32; convert the weights",
                  files_.where(name), name, found->dtype);
     }
+    used_.insert(name);
     out_.file_bytes += static_cast<int64_t>(found->bytes);
     return *found;
   }
@@ -190,6 +187,7 @@ class Loader {
   Weights files_;
   std::string prefix_ = "model.";
   ModelWeights out_;
+  std::set<std::string> used_;  // names of tensors
 };
 
 }  // namespace

@@ -17,25 +17,27 @@ namespace {
 // Finds added tokens in text: the leftmost, and the longest of those that start there.
 class AddedTokenFinder {
  public:
-  void add(std::string_view text, int32_t id) {
-    ids_.emplace(text, id);
+  void add(std::string_view text, const AddedToken& token) {
+    tokens_.emplace(text, &token);
     std::vector<size_t>& lengths = lengths_[static_cast<uint8_t>(text[0])];
     if (std::ranges::find(lengths, text.size()) == lengths.end()) lengths.push_back(text.size());
     std::ranges::sort(lengths, std::greater<>());
   }
 
-  /// Calls plain(text) and token(id) in order.
-  template <typename Plain, typename Token>
-  void split(std::string_view text, const Plain& plain, const Token& token) const {
+  /// Calls plain(text) and token(id) in order. A special token at a place where special_at(place)
+  /// is false is plain text.
+  template <typename SpecialAt, typename Plain, typename Token>
+  void split(std::string_view text, const SpecialAt& special_at, const Plain& plain,
+             const Token& token) const {
     size_t begin = 0;
     for (size_t pos = 0; pos < text.size();) {
-      const auto it = find_at(text, pos);
-      if (it == ids_.end()) {
+      const auto it = find_at(text, pos, special_at);
+      if (it == tokens_.end()) {
         ++pos;
         continue;
       }
       if (pos > begin) plain(text.substr(begin, pos - begin));
-      token(it->second);
+      token(it->second->id);
       pos += it->first.size();
       begin = pos;
     }
@@ -43,24 +45,25 @@ class AddedTokenFinder {
   }
 
  private:
-  using Ids = std::unordered_map<std::string_view, int32_t>;
-  Ids::const_iterator find_at(std::string_view text, size_t pos) const {
+  using Tokens = std::unordered_map<std::string_view, const AddedToken*>;
+  Tokens::const_iterator find_at(std::string_view text, size_t pos, const auto& special_at) const {
     for (const size_t length : lengths_[static_cast<uint8_t>(text[pos])]) {
       if (pos + length > text.size()) continue;
-      if (const auto it = ids_.find(text.substr(pos, length)); it != ids_.end()) return it;
+      const auto it = tokens_.find(text.substr(pos, length));
+      if (it != tokens_.end() && (!it->second->special || special_at(pos))) return it;
     }
-    return ids_.end();
+    return tokens_.end();
   }
 
-  Ids ids_;
+  Tokens tokens_;
   std::array<std::vector<size_t>, 256> lengths_;  // by first byte; longest first
 };
 
 }  // namespace
 
 struct Tokenizer::Impl {
-  explicit Impl(TokenizerFile parsed, const std::string& name)
-      : file(std::move(parsed)), bpe(file.byte_ids, file.merges) {
+  Impl(TokenizerFile parsed, const std::string& name, TokenizerConfig read)
+      : file(std::move(parsed)), config(std::move(read)), bpe(file.byte_ids, file.merges) {
     for (const std::string& pattern : file.split_patterns) {
       splitters.emplace_back(pattern, name + ": pre_tokenizer pattern");
     }
@@ -70,14 +73,14 @@ struct Tokenizer::Impl {
       added_by_id.emplace(token.id, &token);
       const std::string& text = token.text;
       if (!token.normalized) {
-        raw_finder.add(text, token.id);
+        raw_finder.add(text, token);
       } else {
         normalized_texts.push_back(normalize(text));
       }
     }
     size_t next = 0;
     for (const AddedToken& token : file.added) {
-      if (token.normalized) normalized_finder.add(normalized_texts[next++], token.id);
+      if (token.normalized) normalized_finder.add(normalized_texts[next++], token);
     }
   }
 
@@ -88,6 +91,7 @@ struct Tokenizer::Impl {
   void encode_words(std::string_view text, std::vector<int32_t>& ids) const;
 
   const TokenizerFile file;
+  const TokenizerConfig config;
   const Bpe bpe;
   std::vector<RegexSplitter> splitters;
   std::unordered_map<std::string_view, const AddedToken*> added;
@@ -131,29 +135,52 @@ Tokenizer::~Tokenizer() = default;
 Tokenizer Tokenizer::load(const std::filesystem::path& dir) {
   constexpr size_t kMaxBytes = size_t{128} << 20;
   const std::filesystem::path path = dir / "tokenizer.json";
-  return parse(read_file(path, kMaxBytes), path.string());
+  TokenizerFile file = parse_tokenizer_file(read_file(path, kMaxBytes), path.string());
+  TokenizerConfig config = load_tokenizer_config(dir, file);
+  Tokenizer tokenizer;
+  tokenizer.impl_ = std::make_unique<Impl>(std::move(file), path.string(), std::move(config));
+  return tokenizer;
 }
 
 Tokenizer Tokenizer::parse(std::string_view json, const std::string& name) {
   Tokenizer tokenizer;
-  tokenizer.impl_ = std::make_unique<Impl>(parse_tokenizer_file(json, name), name);
+  tokenizer.impl_ =
+      std::make_unique<Impl>(parse_tokenizer_file(json, name), name, TokenizerConfig());
   return tokenizer;
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool parse_special) const {
+  const std::string clean = replace_invalid_utf8(text);
+  const TextPart all{0, parse_special ? 0 : clean.size()};
+  return encode(clean, {&all, 1});
+}
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text,
+                                       std::span<const TextPart> plain) const {
   const Impl& impl = *impl_;
   std::vector<int32_t> ids;
-  const std::string clean = replace_invalid_utf8(text);
-  if (!parse_special) {
-    impl.encode_words(impl.normalize(clean), ids);
-    return ids;
-  }
+  // The last part that begins at `end` or before it ends after `begin`.
+  const auto touches_plain = [&](size_t begin, size_t end) {
+    const auto next = std::ranges::upper_bound(plain, end, {}, &TextPart::begin);
+    return next != plain.begin() && std::prev(next)->end > begin;
+  };
+  const auto special_at = [&](size_t place) { return !touches_plain(place, place); };
   const auto token = [&](int32_t id) { ids.push_back(id); };
   const auto words = [&](std::string_view part) { impl.encode_words(part, ids); };
   const auto normalize_and_split = [&](std::string_view part) {
-    impl.normalized_finder.split(impl.normalize(part), words, token);
+    const auto begin = static_cast<size_t>(part.data() - text.data());
+    const bool special = !touches_plain(begin, begin + part.size() - 1);
+    impl.normalized_finder.split(
+        impl.normalize(part), [&](size_t) { return special; }, words, token);
   };
-  impl.raw_finder.split(clean, normalize_and_split, token);
+  impl.raw_finder.split(text, special_at, normalize_and_split, token);
+  return ids;
+}
+
+std::vector<int32_t> Tokenizer::with_special_tokens(std::vector<int32_t> ids) const {
+  const auto& [before, after] = impl_->config.around ? *impl_->config.around : impl_->file.around;
+  ids.insert(ids.begin(), before.begin(), before.end());
+  ids.insert(ids.end(), after.begin(), after.end());
   return ids;
 }
 
@@ -199,6 +226,22 @@ std::optional<int32_t> Tokenizer::id_of_special(std::string_view text) const {
   const auto it = impl_->added.find(text);
   if (it == impl_->added.end()) return std::nullopt;
   return it->second->id;
+}
+
+std::vector<std::string> Tokenizer::special_texts() const {
+  std::vector<std::string> texts;
+  for (const AddedToken& token : impl_->file.added) {
+    if (token.special) texts.push_back(token.text);
+  }
+  return texts;
+}
+
+const TokenizerConfig& Tokenizer::config() const { return impl_->config; }
+
+std::vector<int32_t> Tokenizer::with_eos_token(std::vector<int32_t> ids) const {
+  const std::optional<int32_t> eos = impl_->config.eos_id;
+  if (eos && std::ranges::find(ids, *eos) == ids.end()) ids.push_back(*eos);
+  return ids;
 }
 
 int32_t Tokenizer::vocab_size() const { return static_cast<int32_t>(impl_->file.tokens.size()); }

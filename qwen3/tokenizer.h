@@ -5,8 +5,9 @@
 //
 // Built: normalizer NFC or none; pre-tokenizer Split(Regex, Isolated)... + ByteLevel (GPT-2's
 // pattern included); model BPE with merges as "a b" or ["a", "b"]; added tokens without lstrip,
-// rstrip and single_word. Any other kind is refused by name. Post-processor, truncation and padding
-// act on finished ids and are ignored.
+// rstrip and single_word; post-processor ByteLevel or TemplateProcessing. Any other kind is refused
+// by name. Truncation and padding of the file were those of a training; transformers sets its own
+// for each text (none), and so they are not read. tokenizer_config.json: see tokenizer_config.h.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,11 +18,18 @@
 #include <string_view>
 #include <vector>
 
+#include "qwen3/tokenizer_config.h"
+
 namespace kv {
+
+/// Bytes [begin, end) of a text.
+struct TextPart {
+  size_t begin = 0, end = 0;
+};
 
 class Tokenizer {
  public:
-  /// Reads `dir`/tokenizer.json. Throws UserError.
+  /// Reads `dir`/tokenizer.json, and what tokenizer_config.json beside it adds. Throws UserError.
   static Tokenizer load(const std::filesystem::path& dir);
   /// Parses the text of a tokenizer.json (also fuzzed). `name` is used in messages.
   static Tokenizer parse(std::string_view json, const std::string& name);
@@ -31,11 +39,16 @@ class Tokenizer {
   ~Tokenizer();
 
   /// Text to ids. Invalid UTF-8 becomes U+FFFD, as Python's decode(errors="replace") does. The text
-  /// of an added token ("<|im_start|>", and also "<think>", which Qwen3's file does not call
-  /// special) stays text unless `parse_special`: what a user types cannot become a control token.
-  /// With `parse_special` all of them are matched, and the ids are those of Hugging Face's
+  /// of an added token is that token. Only if the file calls it special ("<|im_start|>", unlike
+  /// Qwen3's "<think>") it stays text unless `parse_special`: what a user types cannot become a
+  /// control token. With `parse_special` the ids are those of Hugging Face's
   /// encode(text, add_special_tokens=False). Safe to call from several threads.
   std::vector<int32_t> encode(std::string_view text, bool parse_special = false) const;
+  /// With parse_special, but for tokens that begin inside a part of `plain`. `text` is valid UTF-8.
+  std::vector<int32_t> encode(std::string_view text, std::span<const TextPart> plain) const;
+  /// The ids of a whole prompt with the tokens that the model's folder sets before and after it
+  /// (TemplateProcessing, add_bos_token, add_eos_token); often there are none.
+  std::vector<int32_t> with_special_tokens(std::vector<int32_t> ids) const;
 
   /// Ids to text; bytes that are not valid UTF-8 become U+FFFD. Unknown ids throw UserError.
   std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
@@ -50,6 +63,12 @@ class Tokenizer {
   bool has(int32_t id) const;
   /// The id of an added token, special or not, from its text.
   std::optional<int32_t> id_of_special(std::string_view text) const;
+  /// The texts of all special tokens.
+  std::vector<std::string> special_texts() const;
+  /// What tokenizer_config.json says.
+  const TokenizerConfig& config() const;
+  /// `ids`, and the eos_token of tokenizer_config.json: generation ends after any of them.
+  std::vector<int32_t> with_eos_token(std::vector<int32_t> ids) const;
   int32_t vocab_size() const;  // largest id + 1
 
  private:

@@ -35,10 +35,9 @@ std::array<char32_t, 256> byte_characters() {
 // its own UTF-8 bytes, as in the reference implementation.
 class ByteSpelling {
  public:
-  ByteSpelling() : characters_(byte_characters()) {
-    for (uint32_t byte = 0; byte < 256; ++byte) {
-      bytes_[characters_[byte]] = static_cast<char>(byte);
-    }
+  ByteSpelling() {
+    const std::array<char32_t, 256> characters = byte_characters();
+    for (size_t byte = 0; byte < 256; ++byte) bytes_[characters[byte]] = static_cast<char>(byte);
   }
   std::string bytes_of(const std::string& token) const {
     std::string bytes;
@@ -51,14 +50,8 @@ class ByteSpelling {
     }
     return bytes;
   }
-  std::string token_of(uint8_t byte) const {
-    std::string token;
-    append_utf8(token, characters_[byte]);
-    return token;
-  }
 
  private:
-  std::array<char32_t, 256> characters_;
   std::unordered_map<char32_t, char> bytes_;
 };
 
@@ -78,9 +71,7 @@ bool read_normalizer(const JsonObject& object) {
   if (type != "Sequence") object.wrong("type", "\"NFC\" or no normalizer");
   bool nfc = false;
   for (const Json& part : object.array("normalizers")) {
-    const JsonObject inner(part, object.where() + ": normalizers");
-    if (inner.string("type") != "NFC") inner.wrong("type", "\"NFC\"");
-    nfc = true;
+    nfc |= read_normalizer(JsonObject(part, object.where() + ": normalizers"));
   }
   return nfc;
 }
@@ -129,7 +120,7 @@ void read_vocab(const JsonObject& model, const ByteSpelling& spelling, VocabIds&
     ids.emplace(token, static_cast<int32_t>(id));
   }
   for (int byte = 0; byte < 256; ++byte) {
-    const std::string token = spelling.token_of(static_cast<uint8_t>(byte));
+    const std::string token = byte_spelling(static_cast<uint8_t>(byte));
     const auto it = ids.find(token);
     if (it == ids.end()) {
       user_error("{}: no token for byte {:#04x} ({}), wanted all 256; is it a byte-level BPE?",
@@ -231,7 +222,60 @@ void read_added_tokens(const JsonObject& root, const VocabIds& ids, TokenizerFil
   }
 }
 
+// The ids of a special token of TemplateProcessing, which names it by its text.
+std::vector<int32_t> ids_of_special(const JsonObject& processor, const Json& part,
+                                    const TokenizerFile& file) {
+  const std::string name = JsonObject(part, processor.where() + ": single").string("id");
+  const JsonObject token = processor.object("special_tokens").object(name);
+  std::vector<int32_t> ids;
+  for (const Json& id : token.array("ids")) {
+    ids.push_back(static_cast<int32_t>(json_integer(id, token.where() + ": ids", 0, kMaxTokenId)));
+    const auto at = static_cast<size_t>(ids.back());
+    if (at >= file.tokens.size() || !file.tokens[at]) token.wrong("ids", "ids of the vocab");
+  }
+  return ids;
+}
+
+// Sequence of ByteLevel, which changes offsets alone, and TemplateProcessing of a single text.
+void read_post_processor(const JsonObject& object, TokenizerFile& file) {
+  const std::string& type = object.string("type");
+  if (type == "Sequence") {
+    for (const Json& part : object.array("processors")) {
+      read_post_processor(JsonObject(part, object.where() + ": processors"), file);
+    }
+    return;
+  }
+  if (type == "ByteLevel") return;
+  if (type != "TemplateProcessing") {
+    object.wrong("type", "\"ByteLevel\", \"TemplateProcessing\" or a \"Sequence\" of them");
+  }
+  std::vector<int32_t> before, after;
+  int num_texts = 0;
+  for (const Json& value : object.array("single")) {
+    const JsonObject part(value, object.where() + ": single");
+    if (part.find("Sequence") != nullptr) {
+      ++num_texts;
+      continue;
+    }
+    std::vector<int32_t>& side = num_texts == 0 ? before : after;
+    for (const int32_t id : ids_of_special(object, part.at("SpecialToken"), file)) {
+      side.push_back(id);
+    }
+  }
+  if (num_texts != 1) object.wrong("single", "one \"Sequence\", the text");
+  TokensAround& around = file.around;
+  around.before.insert(around.before.begin(), before.begin(), before.end());
+  around.after.insert(around.after.end(), after.begin(), after.end());
+}
+
 }  // namespace
+
+std::string byte_spelling(uint8_t byte) {
+  static const std::array<char32_t, 256> kCharacters = byte_characters();
+  std::string token;
+  append_utf8(token, kCharacters[byte]);
+  return token;
+}
 
 TokenizerFile parse_tokenizer_file(std::string_view text, const std::string& name) {
   const Json json = parse_json(text, name);
@@ -244,6 +288,7 @@ TokenizerFile parse_tokenizer_file(std::string_view text, const std::string& nam
   VocabIds ids;
   read_model(root, file, ids);
   read_added_tokens(root, ids, file);
+  if (root.find("post_processor")) read_post_processor(root.object("post_processor"), file);
   return file;
 }
 

@@ -25,6 +25,11 @@ struct Merge {
   int32_t merged = 0;
 };
 
+/// Tokens before and after the ids of a whole text.
+struct TokensAround {
+  std::vector<int32_t> before = {}, after = {};
+};
+
 struct TokenizerFile {
   bool nfc = false;                                // normalise to NFC first
   std::vector<std::string> split_patterns;         // applied in turn to every piece
@@ -32,7 +37,11 @@ struct TokenizerFile {
   std::vector<int32_t> byte_ids;                   // [256] the token of each single byte
   std::vector<Merge> merges;                       // by rank: the first is the most urgent
   std::vector<AddedToken> added;
+  TokensAround around;  // of the post-processor
 };
+
+/// A byte as a tokenizer.json spells it: one printable character, of a space U+0120.
+std::string byte_spelling(uint8_t byte);
 
 /// Throws UserError for a file that is broken, or of a kind that is not built here: nothing that
 /// would change the ids is ignored.

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
+#include <span>
 
 #include "common/error.h"
 #include "common/utf8.h"
@@ -25,28 +27,40 @@ std::string message_of(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
-// PCRE2's \s holds U+180E, which Unicode took out of White_Space in version 6.3. The tokenizers
-// library follows Unicode, so \s and \S are spelled out.
-std::string with_unicode_spaces(std::string_view pattern) {
-  constexpr std::string_view kSpaces = R"(\t-\r\x{85}\p{Z})";
+// A pattern of Oniguruma's in PCRE2's words: there \s lacks U+180E, \w has marks, \h is a
+// hexadecimal digit. Throws UserError for what else the two read differently.
+std::string respelled(std::string_view pattern, const std::string& where) {
+  static const std::map<char, std::string> kClasses = {
+      {'s', R"(\t-\r\x{85}\p{Z})"},
+      {'h', "0-9A-Fa-f"},
+      {'w', R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-)"
+            R"(\x{1F169}\x{1F170}-\x{1F189})"}};
+  constexpr std::array kInClass{"[", "&&", "\\W", "\\H", "\\v"};
+  constexpr std::array kOutside{"{,", "}+", "(?m", "(?im", "(?-", "\\b", "\\B", "\\v"};
   std::string out;
   bool in_class = false;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    if (c != '\\' || i + 1 == pattern.size()) {
-      if (c == '[') in_class = true;
-      if (c == ']') in_class = false;
-      out.push_back(c);
-      continue;
+  for (size_t i = 0, size = 0; i < pattern.size(); i += size) {
+    const std::string_view rest = pattern.substr(i);
+    const auto refuse = [&](std::string_view part) {
+      if (!rest.starts_with(part)) return;
+      user_error("{}: {} has {}, which PCRE2 reads differently; wanted a pattern without it", where,
+                 quote(pattern), quote(part));
+    };
+    for (auto part : in_class ? std::span<const char* const>(kInClass) : kOutside) refuse(part);
+    if (i > 0 && !in_class) refuse("(?i)");
+    const char escaped = rest[0] == '\\' && rest.size() > 1 ? rest[1] : '\0';
+    size = escaped == '\0' ? 1 : 2;
+    if (std::string_view("pPxkg").find(escaped) != rest.npos && rest.substr(2).starts_with('{')) {
+      size = std::min(rest.find('}'), rest.size() - 1) + 1;  // \p{L}
     }
-    const char escaped = pattern[++i];
-    if (escaped == 's') {
-      out += in_class ? std::string(kSpaces) : fmt::format("[{}]", kSpaces);
-    } else if (escaped == 'S' && !in_class) {
-      out += fmt::format("[^{}]", kSpaces);
+    const bool negated = escaped < 'a';
+    const auto found = kClasses.find(static_cast<char>(escaped | 0x20));
+    if (found == kClasses.end() || (in_class && negated)) {
+      out += rest.substr(0, size);
     } else {
-      out += {c, escaped};
+      out += in_class ? found->second : fmt::format("[{}{}]", negated ? "^" : "", found->second);
     }
+    if (escaped == '\0') in_class = rest[0] == '[' || (in_class && rest[0] != ']');
   }
   return out;
 }
@@ -108,13 +122,13 @@ RegexSplitter::RegexSplitter(const std::string& pattern, std::string where)
     user_error("{}: {} bytes, wanted at most {}; is it the right file?", where_, pattern.size(),
                kMaxPatternBytes);
   }
-  const std::string spelled = with_unicode_spaces(pattern);
+  const std::string spelled = respelled(pattern, where_);
   int error = 0;
   size_t offset = 0;
   auto code = std::make_shared<Code>();
-  code->code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(spelled.data()), spelled.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr);
+  code->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(spelled.data()), spelled.size(),
+                             PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_MULTILINE,
+                             &error, &offset, nullptr);
   if (code->code == nullptr) {
     user_error("{}: {} is not a regular expression: {}; wanted one that PCRE2 accepts", where_,
                quote(pattern), message_of(error));

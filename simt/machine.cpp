@@ -150,7 +150,10 @@ void meet(const Call& call) {
 void yield() { Worker::here().yield(); }
 unsigned thread_number() { return Worker::here().running().number; }
 void* dynamic_shared_bytes() { return Worker::here().shared(); }
-void wait_for_predecessors() { acquire(&ended[(num_launches + 1) % 2]); }
+void wait_for_predecessors() {
+  acquire(&ended[(num_launches + 1) % 2]);
+  if (in_kernel) Worker::here().running().waited = true;
+}
 void host_waits() {
   for (char& each : ended) acquire(&each);
 }

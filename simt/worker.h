@@ -37,6 +37,7 @@ struct Thread {
   Fiber* fiber = nullptr;      // null: has not begun
   const Call* call = nullptr;  // null: does not wait
   bool ended = false;
+  bool waited = false;  // for the kernels before its own
   struct Copy {
     void* to;
     const void* from;
@@ -181,6 +182,11 @@ class Worker {
       error_ = std::current_exception();
     }
     in_kernel = false;
+    if (error_ == nullptr && grid_->overlaps && !thread_->waited && !kFindsRaces) {
+      error_ = std::make_exception_ptr(
+          Error(name_of_thread() + " ends without kv::wait_for_predecessors(). Every path waits, " +
+                "also that of a thread with nothing to do (kernels/launch.cuh, rule 3)"));
+    }
     release(&ctas_[num_ctas_ % 2]);
     release(&ended[num_launches % 2]);
     end_thread();
@@ -292,7 +298,7 @@ class Worker {
   [[noreturn]] void give_up(const char* why) {
     fail(why);
     thread_->fiber->switch_to(home_);
-    std::abort();  // a fiber that was given up is begun anew
+    std::abort();  // a fiber that was given up is started over
   }
   /// Tells what every thread of the CTA was doing; threads that do the same stand together.
   void fail(const char* why) {

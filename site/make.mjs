@@ -1,4 +1,4 @@
-// ./course site: makes the site, and serves or tests it.
+// ./course site: makes the site, and serves or tests it. tools/course_runs.py explains the options.
 import fs from 'node:fs'
 import path from 'node:path'
 import { spawn, spawnSync } from 'node:child_process'
@@ -11,23 +11,6 @@ const here = path.dirname(fileURLToPath(import.meta.url))
 const root = path.dirname(here)
 const builds = process.env.COURSE_BUILD ?? path.join(root, 'build')
 
-const usage = `./course site [options]     makes the course as a static web site
-
-  --out DIR     where it goes (build/site)
-  --web DIR     the visualizer, as ./course web makes it (build/web, if it is
-                there)
-  --base /X/    the folder of a server that the site will be in (/)
-  --serve       shows it at an address of this machine, until Ctrl-C
-                (--port N)
-  --test        checks it: links, pictures, anchors; in Chromium what a reader
-                does, accessibility, sizes
-  --help        this list
-
-takes     a minute; the first time npm installs VitePress into site, too
-result    build/site (or --out DIR), for any web server
-example   ./course web && ./course site --serve
-`
-
 function fail(message) {
   process.stderr.write(`error: ${message}\n`)
   process.exit(2)
@@ -38,7 +21,7 @@ function options() {
   const boolean = { type: 'boolean' }
   try {
     const { values } = parseArgs({
-      options: { out: string, web: string, base: string, port: string, serve: boolean, test: boolean, help: boolean },
+      options: { out: string, web: string, base: string, port: string, serve: boolean, test: boolean },
     })
     return values
   } catch (error) {
@@ -87,14 +70,10 @@ async function make({ out, web, base }) {
 }
 
 const given = options()
-if (given.help) {
-  process.stdout.write(usage)
-  process.exit(0)
-}
 const base = given.base ?? '/'
 if (!/^\/(.*\/)?$/.test(base)) fail(`--base begins and ends with a slash, ${base} does not`)
-const out = path.resolve(process.env.COURSE_START_DIR ?? '.', given.out ?? path.join(builds, 'site'))
-let web = given.web && path.resolve(process.env.COURSE_START_DIR ?? '.', given.web)
+const out = path.resolve(given.out ?? path.join(builds, 'site'))
+let web = given.web && path.resolve(given.web)
 if (web && !fs.existsSync(path.join(web, 'index.html'))) fail(`there is no index.html in ${web}`)
 if (!web && fs.existsSync(path.join(builds, 'web/index.html'))) web = path.join(builds, 'web')
 

@@ -11,6 +11,7 @@
 
 #include "common/device.h"
 #include "common/todo.h"
+#include "tests/support/readable.h"
 
 #ifdef KV_TEST_NEEDS_GPU
 /// The GPU may be small, or another program's: a test that does not fit is skipped, not failed.
@@ -43,8 +44,10 @@ int main(int argc, char** argv) {
   if (!listing && !enough_memory(argc, argv, context)) return 77;
 #endif
 #ifdef KV_TEST_EXERCISE
+  kvtest::g_max_shown = 10'000;  // tools/exercises/runs.py shows those around the first difference
   // A destructor may call an unwritten function, too: that ends the program here.
-  std::set_terminate([] { kv::g_todo_reached ? std::_Exit(77) : std::abort(); });
+  static const std::terminate_handler says_why = std::get_terminate();
+  std::set_terminate([] { kv::g_todo_reached ? std::_Exit(77) : says_why(); });
   const int failed = context.run();
   return kv::g_todo_reached ? 77 : failed;
 #else

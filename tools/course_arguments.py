@@ -1,10 +1,31 @@
-"""Command lines whose help and errors read as those of ./course. Run as a program, it breaks the lines of standard
-input that the terminal has no room for; with a WORD, it prints the word of standard input that WORD nearly is."""
+"""What ./course and its tools say: lines that fit the terminal, errors, guesses at typos, help."""
 import argparse
 import os
 import re
 import sys
 import textwrap
+
+RED, GREEN = "31", "32"
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def rewrites(stream):
+    """Whether a line that is there can be replaced."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def coloured(text, colour):
+    plain = not colour or not rewrites(sys.stderr) or os.environ.get("NO_COLOR")
+    return text if plain else f"\033[{colour}m{text}\033[m"
+
+
+def die(message):
+    """Wrong use, or something that is not there: one line, and exit code 2."""
+    say(f"{coloured('error:', RED)} {message}")
+    sys.exit(2)
 
 
 def output_columns():
@@ -27,7 +48,7 @@ def column_of(line):
 
 
 def fitted(text, columns=None):
-    """A text as it is if it fits; or else each paragraph, and each entry of a list, broken anew."""
+    """A text as it is if it fits; or else each paragraph, and each entry of a list, broken again."""
     columns = columns or output_columns()
     lines = text.split("\n")
     if columns is None or max(map(len, lines)) <= columns:
@@ -46,8 +67,8 @@ def fitted(text, columns=None):
         column = column_of(entry)
         if columns - column < 30:
             column = indent_of(entry) + 2
-        lines = textwrap.wrap(entry, max(columns, 20), subsequent_indent=column * " ", break_long_words=False, break_on_hyphens=False)
-        broken += lines or [""]
+        whole_words = {"break_long_words": False, "break_on_hyphens": False}
+        broken += textwrap.wrap(entry, max(columns, 20), subsequent_indent=column * " ", **whole_words) or [""]
     return "\n".join(broken)
 
 
@@ -69,6 +90,16 @@ def nearest(word, words):
     return near if distance(letters, near.lstrip("-")) <= len(letters) // 3 else ""
 
 
+def guess(word, words, command=""):
+    """" did you mean run?", or nothing where no word is near."""
+    near = nearest(word, words)
+    return f" did you mean {command}{near}?" if near else ""
+
+
+def options_in(text):
+    return sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)))
+
+
 class Help(argparse.RawDescriptionHelpFormatter):
     def _fill_text(self, text, width, indent):
         return fitted(text)
@@ -76,26 +107,24 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 class Parser(argparse.ArgumentParser):
     def __init__(self, **words):
-        super().__init__(formatter_class=Help, **words)
+        super().__init__(formatter_class=Help, allow_abbrev=False, **words)
 
     def wanted(self, option):
         return next(action.metavar for action in self._actions if option in action.option_strings)
 
     def error(self, message):
-        guess = ""
+        meant = ""
         if unknown := re.search(r"unrecognized arguments: (\S+)", message):
             word = unknown[1].split("=")[0]
             message = f"unknown option '{word}'" if word.startswith("-") else f"unexpected '{word}'"
-            near = nearest(word, re.findall(r"--\w[\w-]*", self.format_help()))
-            guess = f" did you mean {near}?" if near else ""
+            meant = guess(word, options_in(self.format_help()))
         elif lacking := re.search(r"argument (\S+): expected one argument", message):
             message = f"{lacking[1]}: a value is missing, wanted {self.wanted(lacking[1])}"
-        elif wrong := re.search(r"argument (\S+): invalid \w+ value: (.*)", message):
+        elif wrong := re.search(r"argument (\S+): invalid (?:\w+ value:|choice:) ([^(]*[^( ])", message):
             message = f"{wrong[1]}: found {wrong[2]}, wanted {self.wanted(wrong[1])}"
         elif both := re.search(r"argument (\S+): not allowed with argument (\S+)", message):
             message = f"{both[1]} excludes {both[2]}"
-        print(f"error: {message};{guess} {self.prog.removesuffix(' N')} --help lists the options", file=sys.stderr)
-        sys.exit(2)
+        die(f"{message};{meant} {self.prog.removesuffix(' N')} --help lists the options")
 
 
 def end_with(main, *mistakes):
@@ -108,10 +137,6 @@ def end_with(main, *mistakes):
     except BrokenPipeError:
         code = 0
     except (OSError, *mistakes) as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
+        say(f"{coloured('error:', RED)} {error}")
         code = 2
     os._exit(code or 0)  # without another try to write what could not be written
-
-
-if __name__ == "__main__":
-    end_with(lambda: print(nearest(sys.argv[1], sys.stdin.read().split()) if sys.argv[1:] else fitted(sys.stdin.read()), end=""))

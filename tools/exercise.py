@@ -3,11 +3,11 @@
 
   ./course exercise N           what is next; and once it is written, the tests of that step
       --watch                   again whenever a file is saved, until all steps pass; Ctrl-C ends it
-      --hint                    a hint for the next step; again: the place, and then a line of the
+      --hint                    a hint for the next step; again: what to call, and then a statement of the
                                 lesson's own (they come by themselves after 2, 4 and 6 failures)
       --all                     the tests of all steps
       --diff [STEP]             a step that passes, compared with the lesson's code
-      --reset FILE              begins a file anew; what was written is kept ("all": every file)
+      --reset FILE              starts a file over; what was written is kept ("all": every file)
       --undo --redo             brings back all that the last --reset put aside; again and again, and forth
       --races --bounds --traffic   what the simulated GPU's tools say of the kernels written so far
 
@@ -16,7 +16,6 @@ A kernel counts once its tests, --races and --bounds have found nothing: "?" unt
 
 Exit code: 0 all steps pass, 1 a test fails, 77 something is still to be written, 2 wrong use."""
 import argparse
-import difflib
 import os
 import pathlib
 import re
@@ -24,8 +23,9 @@ import sys
 import time
 
 import course_arguments
-from exercises import checks, mine, mutants, runs, solutions
-from exercises.lesson import ROOT, Lesson, Mistake, sentence, wrapped
+import course_builds
+from exercises import checks, mine, mutants, repair, runs, solutions
+from exercises.lesson import ROOT, Lesson, Mistake, has_hole, sentence, wrapped
 from exercises.runs import WAITS, coloured
 
 GREEN, RED, YELLOW, BOLD = "32", "31", "33", "1"
@@ -52,20 +52,20 @@ def where(lesson, step):
 
 def show_functions(lesson, step):
     for (name, place), text in zip(where(lesson, step), lesson.written_functions(step)):
-        say(f"  {coloured(name, BOLD)}   in {place}{'   (still to be written)' if 'KV_TODO(' in text else ''}")
+        say(f"  {coloured(name, BOLD)}   in {place}{'   (still to be written)' if has_hole(text) else ''}")
     print()
 
 
 def show_hint(lesson, step, level):
-    """1: the idea. 2: the place. 3: a line of the lesson's own code."""
+    """1: the idea. 2: what the lesson's own code calls. 3: a statement of it."""
     say(coloured("Hint", YELLOW))
     paragraph(step.hint)
     for function, yours in zip(step.functions, lesson.written_functions(step)) if level > 1 else ():
         uses, line = solutions.beyond_hint(function.text(lesson.own(function.file)), yours)
         if uses:
-            say(*wrapped(f"The lesson's own {function.name}() also uses {', '.join(uses)}.", runs.width() - 2), "", indent="  ")
+            say(*wrapped(f"The lesson's own {function.name}() also calls {', '.join(uses)}.", runs.width() - 2), "", indent="  ")
         if level > 2 and line:
-            say("A line of it that yours lacks, at least in these words:", f"    {line}", "", indent="  ")
+            say("A statement of it that yours lacks, at least in these words:", f"    {line}", "", indent="  ")
     if level < 3:
         say(f"  More: ./course exercise {lesson.number} --hint, once more", "")
 
@@ -91,27 +91,12 @@ def show_next(lesson, step, options):
     say(again + ("" if options.hint else f"      A hint: ./course exercise {lesson.number} --hint"))
 
 
-def shown_test(report):
-    """The lines of the test that lead to the check that failed."""
-    at = re.match(r"(\S+):(\d+)$", report[0]) if report else None
-    path = ROOT / at[1] if at else None
-    if not at or not path.is_file():
-        return []
-    source, end = path.read_text(encoding="utf-8").splitlines(), int(at[2])
-    begin = next((n for n in range(end, max(0, end - 12), -1) if source[n - 1].startswith("TEST_CASE")), max(1, end - 5))
-    last = end
-    if begin == end:  # a crash, or no end: the line is unknown
-        last = min(len(source), end + 11)
-        last = next((n for n in range(end, last) if source[n - 1].startswith(("}", "TEST_CASE")) and source[n - 1].endswith("}")), last)
-    return ["", *(f"    {'>' if n == end else ' '} {n:>4} | {source[n - 1]}" for n in range(begin, last + 1))]
-
-
 def show_failure(lesson, step, results, options):
     result = next(result for result in results if result.state == "fails")
     say("", coloured(f"A test of step {step.number} fails: {sentence(step.title)}", RED), "")
     say(f'  "{result.case}"')
     say(*result.report, indent="    ")
-    say(*shown_test(result.report), "")
+    say(*runs.shown_test(result.report), "")
     show_functions(lesson, step)
     if level := hint_level(lesson, step, options):
         show_hint(lesson, step, level)
@@ -153,8 +138,8 @@ def try_step(lesson, step, folder):
         return "broken", []
     results = runs.run_step(folder, step, lesson.target)
     state = runs.state_of(results)
-    if state == "passes" and (broken := checks.breaks_wait_rule(lesson, step)):
-        state, results = "fails", [runs.Result("the kernel waits on every path", "fails", broken), *results]
+    if state == "passes" and (broken := checks.breaks_launch_rule(lesson, step)):
+        state, results = "fails", [runs.Result("the kernel lets the next one start", "fails", broken), *results]
     if first := next((result for result in results if result.state == "fails"), None):
         checks.second_look(lesson, step, first, folder, {result.case for result in results if result.state == "passes"})
     key = str(step.number)
@@ -290,12 +275,7 @@ def diff(lesson, wanted):
         raise Mistake(f"{what}; --diff shows the lesson's code, which is the answer")
     for function, mine in zip(steps[0].functions, lesson.written_functions(steps[0])):
         mine = re.sub(r"(?m)^  // Step \d+: .*\n(  //.*\n)*", "", mine)  # the skeleton's
-        say(coloured(f"{function.name}(): - yours, + the lesson's", BOLD))
-        theirs = function.text(lesson.own(function.file))
-        if mine == theirs:
-            say("  the same, letter for letter")
-        for line in list(difflib.unified_diff(mine.splitlines(), theirs.splitlines(), lineterm="", n=99))[3:]:
-            say(coloured(line, {"-": RED, "+": GREEN}.get(line[:1], "0")))
+        runs.compare(f"{function.name}()", mine, function.text(lesson.own(function.file)), 99)
     return 0
 
 
@@ -307,40 +287,36 @@ def with_tool(lesson, folder, options):
     if not steps:
         say("No kernel is written yet." if any(step.gpu_tests for step in lesson.steps) else "This exercise has no kernel.")
         return WAITS
-    ok, words = runs.build(folder, [f"{lesson.target}_gpu_exercise"])
+    binary, own = (folder / "bin" / f"{lesson.target}_gpu_{what}" for what in ("exercise", "test"))
+    ok, words = runs.build(folder, [binary.name, *[own.name] * (options.tool == "traffic")])
     if not ok:
         say(*words)
         return 1
-    binary = folder / "bin" / f"{lesson.target}_gpu_exercise"
     cases = list(dict.fromkeys(case for step in steps for case in step.tool_tests))
     if options.tool == "traffic":
         pattern = ",".join(case.replace("\\", "\\\\").replace(",", "\\,") for case in cases)
         command = f"./course exercise {lesson.number}"
-        return kernel_runs.traffic(binary, [lesson.exercise], command, folder / f"{lesson.target}_traffic.svg", True, pattern)
+        return kernel_runs.traffic(binary, [lesson.exercise], command, folder / f"{lesson.target}_traffic.svg", True, pattern, own)
     results = kernel_runs.run(binary, options.tool, cases)
     checks.note(lesson, options.tool, results)
     return kernel_runs.show(results)
 
 
 def learn(options):
-    if options.parse_only:  # ./course asks before it builds
-        return 0
     lesson = Lesson(options.folder)
+    options.build = options.build or course_builds.exercise_folder(os.environ.get("COURSE_PRESET"), options.tool)
     if not lesson.steps:
         raise Mistake(f"{lesson.place('README.md')} has no steps")
-    if options.undo:
-        for file, kept in lesson.undo():
-            say(f"{file} is what it was before the last --reset; what stood there is kept in {kept}")
-        return 0
-    if options.redo:
-        for file, kept in lesson.redo():
-            say(f"{file} is what it was before the last --undo; what stood there is kept in {kept}")
-        return 0
+    for verb, before in (("undo", "--reset"), ("redo", "--undo")):
+        if getattr(options, verb):
+            for file, kept in getattr(lesson, verb)():
+                say(f"{file} is what it was before the last {before}; what stood there is kept in {kept}")
+            return 0
     if options.reset:
         lesson.make()
         done = lesson.reset(options.reset)
         for file, kept in done:
-            say(f"{file} begins anew; what you wrote is kept in {kept} (--undo brings it back)")
+            say(f"{file} starts over; what you wrote is kept in {kept} (--undo brings it back)")
         if not done:
             say("Nothing is written there yet, so there is nothing to put aside.")
         return 0
@@ -352,12 +328,13 @@ def learn(options):
 
 
 def main():
-    parser = course_arguments.Parser(prog="./course exercise N" if sys.argv[1:2] == ["learn"] else "exercise.py", description=__doc__)
+    prog = {"learn": "./course exercise N", "repair": "./course repair N"}.get("".join(sys.argv[1:2]), "exercise.py")
+    parser = course_arguments.Parser(prog=prog, description=repair.__doc__ if prog == "./course repair N" else __doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     learning = verbs.add_parser("learn", help="./course exercise N", description=__doc__, prog="./course exercise N")
     learning.add_argument("folder", type=pathlib.Path, help=argparse.SUPPRESS)
-    learning.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
-    for flag in ("watch", "hint", "all", "undo", "redo", "parse-only"):
+    learning.add_argument("--build", type=pathlib.Path, help=argparse.SUPPRESS)
+    for flag in ("watch", "hint", "all", "undo", "redo"):
         learning.add_argument(f"--{flag}", action="store_true", help=argparse.SUPPRESS)
     learning.add_argument("--diff", nargs="?", type=int, const=0, metavar="the number of a step", help=argparse.SUPPRESS)
     learning.add_argument("--reset", metavar="a file of yours, or all", help=argparse.SUPPRESS)
@@ -371,10 +348,14 @@ def main():
     choosing.add_argument("--build", type=pathlib.Path, required=True, help="the build folder in which they are tested")
     choosing.add_argument("--up-to", type=int, default=99, metavar="N", help="the program's lesson: none after it")
     choosing.add_argument("--into", type=pathlib.Path, required=True, help="that of the programs")
+    choosing.add_argument("--repair", action="store_true", help="those of ./course repair, of that lesson")
+    repair.add_arguments(verbs, {"type": pathlib.Path, "help": argparse.SUPPRESS})
     solutions.add_arguments(verbs)
     mutants.add_arguments(verbs)
     options = parser.parse_args()
     os.environ.setdefault("SIMT_MEMORY", "16")  # GiB, for tests past 2^31 elements; what is not touched takes no memory
+    if options.verb == "repair":
+        return repair.repair(options, course_builds.exercise_folder)
     return {"check": solutions.check, "mutants": mutants.run, "learn": learn, "progress": mine.progress, "mine": mine.choose, "blame": mine.blame}[options.verb](options)
 
 

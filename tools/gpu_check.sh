@@ -37,7 +37,7 @@ wanted() { grep -qE "$only" <<<"$1"; }
 pack() {
   local programs file targets
   mkdir -p "$here/build"
-  cmake --preset cuda -B "$build" -DCMAKE_CUDA_ARCHITECTURES="${CMAKE_CUDA_ARCHITECTURES:-90a-real}" \
+  cmake --preset cuda -B "$build" -DKV_WINGS=ON -DCMAKE_CUDA_ARCHITECTURES="${CMAKE_CUDA_ARCHITECTURES:-90a-real}" \
     >"$here/build/gpu_check_configure.log" 2>&1 ||
     die "configuring failed, see build/gpu_check_configure.log"
   mapfile -t targets < <(cmake --build "$build" --target help | grep -oE '^[a-z0-9_]+: ' | tr -d ': ' |
@@ -120,75 +120,37 @@ sanitize() {
     "$bundle/bin/$program" "${cases[@]}" --test-case-exclude="$left_out"
 }
 
-# The benchmark at Qwen3-0.6B's shape: 1.2 GB of random weights, made here and removed.
+# measure PROGRAM LIMIT_S JSON NAME ARGUMENTS...: one benchmark, if it is wanted; shows what it prints.
+measure() {
+  wanted "$1" || return 0
+  step "$4" "$2" "$bundle/bin/$1" "${@:5}" --json "$logs/$3.json"
+  cat "$logs/${4// /_}.log"
+}
+
+# Benchmarks at Qwen3-0.6B's shape: 1.2 GB of random weights, made here and removed.
 bench() {
-  local folder
+  local folder on_model
   folder=$(mktemp -d)
+  on_model=(--device cuda --model "$folder/model")
   step "random model" 120 "$bundle/bin/make_model" --like qwen3-0.6b --out "$folder/model"
-  if wanted bench_cuda; then
-    step "bench_cuda" 200 "$bundle/bin/bench_cuda" --model "$folder/model" \
-      --json "$logs/bench_cuda.json"
-    cat "$logs/bench_cuda.log"
-  fi
-  if wanted lesson06_bench; then
-    step "hits" 120 "$bundle/bin/lesson06_bench" --device cuda --model "$folder/model" \
-      --json "$logs/lesson06_cuda.json"
-    cat "$logs/hits.log"
-  fi
-  if wanted lesson08_bench; then
-    step "serving" 200 "$bundle/bin/lesson08_bench" --device cuda --serve --model "$folder/model" \
-      --json "$logs/lesson08_cuda.json"
-    cat "$logs/serving.log"
-  fi
+  measure bench_cuda 200 bench_cuda bench_cuda --model "$folder/model"
+  measure lesson06_bench 120 lesson06_cuda hits "${on_model[@]}"
+  measure lesson08_bench 200 lesson08_cuda serving "${on_model[@]}" --serve
   if wanted serve_bench && [ -x "$bundle/bin/serve" ]; then
-    step "over HTTP" 240 tools/serve_bench.sh --bin "$bundle/bin" --device cuda --model "$folder/model" \
-      --json "$logs/serve_cuda.json"
+    step "over HTTP" 240 tools/serve_bench.py --bin "$bundle/bin" "${on_model[@]}" --json "$logs/serve_cuda.json"
     cat "$logs/over_HTTP.log"
   fi
-  if wanted lesson09_bench; then
-    step "guesses" 240 "$bundle/bin/lesson09_bench" --device cuda --model "$folder/model" \
-      --json "$logs/lesson09_cuda.json"
-    cat "$logs/guesses.log"
-  fi
-  if wanted lesson10_bench; then
-    step "groups" 60 "$bundle/bin/lesson10_bench" --device cuda --json "$logs/lesson10_cuda.json"
-    cat "$logs/groups.log"
-  fi
-  if wanted lesson11_bench; then
-    step "tiers" 120 "$bundle/bin/lesson11_bench" --device cuda --model "$folder/model" \
-      --json "$logs/lesson11_cuda.json"
-    cat "$logs/tiers.log"
-  fi
-  if wanted lesson13_bench; then
-    step "a store" 120 "$bundle/bin/lesson13_bench" --device cuda --model "$folder/model" --longest 4096 \
-      --json "$logs/lesson13_cuda.json"
-    cat "$logs/a_store.log"
-  fi
-  if wanted lesson12_bench; then
-    step "checksums" 60 "$bundle/bin/lesson12_bench" --device cuda --json "$logs/lesson12_cuda.json"
-    cat "$logs/checksums.log"
-  fi
-  if wanted lesson14_bench; then
-    step "FP8 in a server" 200 "$bundle/bin/lesson14_bench" --device cuda --serve --model "$folder/model" \
-      --json "$logs/lesson14_serving.json"
-    cat "$logs/FP8_in_a_server.log"
-  fi
+  measure lesson09_bench 240 lesson09_cuda guesses "${on_model[@]}"
+  measure lesson10_bench 60 lesson10_cuda groups --device cuda
+  measure lesson11_bench 120 lesson11_cuda tiers "${on_model[@]}"
+  measure lesson13_bench 120 lesson13_cuda "a store" "${on_model[@]}" --longest 4096
+  measure lesson12_bench 60 lesson12_cuda checksums --device cuda
+  measure lesson14_bench 200 lesson14_serving "FP8 in a server" "${on_model[@]}" --serve
   rm -rf "$folder"
-  if wanted lesson14_bench; then
-    step "FP8 pages" 60 "$bundle/bin/lesson14_bench" --device cuda --json "$logs/lesson14_cuda.json"
-    cat "$logs/FP8_pages.log"
-  fi
-  if wanted lesson04_bench; then
-    step "paged attention" 200 "$bundle/bin/lesson04_bench" --device cuda \
-      --json "$logs/lesson04.json"
-    cat "$logs/paged_attention.log"
-  fi
-  local road
-  for road in lesson04_road kernels_road; do
-    wanted "${road}_bench" || continue
-    step "$road" 200 "$bundle/bin/${road}_bench" --json "$logs/$road.json"
-    cat "$logs/$road.log"
-  done
+  measure lesson14_bench 60 lesson14_cuda "FP8 pages" --device cuda
+  measure lesson04_bench 200 lesson04 "paged attention" --device cuda
+  measure lesson04_road_bench 200 lesson04_road lesson04_road
+  measure kernels_road_bench 200 kernels_road kernels_road
 }
 
 run() {

@@ -21,10 +21,10 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 
 import course_arguments
+import course_builds
 import kernel_traffic
 import warp_trace
 
@@ -256,18 +256,22 @@ def run(binary, tool="", cases=None, jobs=None):
         return list(pool.map(one, cases if cases is not None else cases_of(binary)))
 
 
-def traffic(binary, folders, command, svg, source=False, pattern="*"):
-    """Prints what the kernels of `folders` load and store in all cases of the suite "kernel"."""
+def traffic(binary, folders, command, svg, source=False, pattern="*", own=None):
+    """Prints what the kernels of `folders` load and store in all cases of the suite "kernel"; beside those of the program `own`."""
     with tempfile.TemporaryDirectory() as folder:
+        def traced(program, trace):
+            return subprocess.run([program, "--test-suite=kernel", f"--test-case={pattern}", "--no-colors=true", "--no-intro=true"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                                  env={**os.environ, "SIMT_TRACE": str(trace)}, timeout=LIMIT_S)
         trace = pathlib.Path(folder) / "trace"
-        done = subprocess.run([binary, "--test-suite=kernel", f"--test-case={pattern}", "--no-colors=true", "--no-intro=true"],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                              env={**os.environ, "SIMT_TRACE": str(trace)}, timeout=LIMIT_S)
+        done = traced(binary, trace)
         if done.returncode not in (0, WAITS):
             print("\n".join(failures(done.stdout, binary)))
             print("The kernels fail, so what they cost is not counted.")
             return 1
         kernel_traffic.report(trace, folders, svg, source)
+        if own and traced(own, trace.with_suffix(".own")).returncode == 0:
+            kernel_traffic.compare(trace, trace.with_suffix(".own"))
         page = svg.with_suffix(".json")
         warp_trace.write(trace, page, f"{command} --traffic", folders)
         print(f"Click through it: ./course viz --trace {warp_trace.relative(page)}")
@@ -278,6 +282,8 @@ def show(results, verbose=False):
     names = {"passes": "passes", "fails": "FAILS", "waits": "waits"}
     for result in results:
         print(f"  {names[result.state]:6}  {result.case}")
+        if result.state == "passes":  # what the case itself has printed
+            print(end="".join(f"{line}\n" for line in result.output.splitlines() if not line.startswith(("[doctest]", "==="))))
     for result in results:
         if result.state != "fails":
             continue
@@ -295,9 +301,7 @@ def show(results, verbose=False):
 
 def main():
     parser = course_arguments.Parser(prog="./course kernel N", description=__doc__)
-    parser.add_argument("--parse-only", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("binary", type=pathlib.Path, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=pathlib.Path, help=argparse.SUPPRESS)  # of the lesson, or tests/first_kernels
+    parser.add_argument("whose", help=argparse.SUPPRESS)  # a lesson's number, or gpu
     which = parser.add_mutually_exclusive_group()
     for tool in ("races", "bounds", "traffic"):
         which.add_argument(f"--{tool}", dest="tool", action="store_const", const=tool, default="")
@@ -306,21 +310,25 @@ def main():
     parser.add_argument("--verbose", action="store_true", help="the tools' whole reports, too")
     parser.add_argument("--source", action="store_true", help="with --traffic: the kernels' code with the numbers beside it")
     options = parser.parse_args()
-    if options.parse_only:
-        return 0
-    number = re.match(r"\d\d", options.folder.name)
-    command = f"./course kernel {int(number[0])}" if number else "./course kernel gpu"
-    whose = f"Lesson {int(number[0])}'s kernels" if number else "The kernels of docs/gpu.md"
-    cases = cases_of(options.binary, "wrong" if options.wrong else "kernel", options.cases)
+    if options.whose == "gpu":
+        folder, program, whose = ROOT / "tests/first_kernels", "first_kernels_gpu_test", "The kernels of docs/gpu.md"
+    else:
+        folder, program = next(ROOT.glob(f"lessons/{options.whose}_*")), f"lesson{options.whose}_gpu_test"
+        whose = f"Lesson {int(options.whose)}'s kernels"
+    command = f"./course kernel {options.whose.lstrip('0')}"
+    build = course_builds.Build(course_builds.SIMULATED[options.tool])
+    course_builds.setup(build)
+    build.build(program)
+    binary = build.program(program)
+    cases = cases_of(binary, "wrong" if options.wrong else "kernel", options.cases)
     if not cases:
         what = f"no case matches '{options.cases}'" if options.cases != "*" else "no such kernels"
         parser.error(f"{command}: {what}")
     print(f"{whose} on the simulated GPU{LOOKS_FOR[options.tool]}\n")
     if options.tool == "traffic":
-        name = f"lesson{number[0]}" if number else "gpu"
-        svg = options.binary.resolve().parent.parent / f"{name}_traffic.svg"
-        return traffic(options.binary, [ROOT / options.folder], command, svg, options.source, options.cases)
-    return show(run(options.binary, options.tool, cases), options.verbose)
+        svg = build.folder / f"{program.replace('_gpu_test', '').replace('first_kernels', 'gpu')}_traffic.svg"
+        return traffic(binary, [folder], command, svg, options.source, options.cases)
+    return show(run(binary, options.tool, cases), options.verbose)
 
 
 if __name__ == "__main__":

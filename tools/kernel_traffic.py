@@ -190,6 +190,17 @@ def report(trace, folders=(), svg=None, source=False):
         print(f"Which lane reads where: {shown.relative_to(ROOT) if shown.is_relative_to(ROOT) else shown}")
 
 
+def compare(mine, own):
+    """Requests and sectors of a learner's kernels beside those of the lesson's own; a mark where they are many more."""
+    counts = lambda kernels: {k.name: [sum(t[name] for _, t in k.of("global")) for name in ("requests", "moved")] for k in kernels if k.rows}
+    theirs = counts(read(own))
+    print("\nYour kernels beside the lesson's own, in global memory:")
+    for name, found in counts(k for k in read(mine) if k.file.parent.name == "exercise").items():
+        more = max(a / b for a, b in zip(found, theirs[name]))
+        print(f"  {name}: {found[0]:,} requests, the lesson's {theirs[name][0]:,}; {found[1]:,} sectors, the lesson's {theirs[name][1]:,}"
+              + (f"   (!) {more:.1f} times as many: a thread that works alone, or neighbours that are far apart?" if more > 1.2 else ""))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace", type=pathlib.Path)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts how long the lessons take, and writes it into the table of the root README.md.
 
-Reading: the words of a lesson's text at 170 a minute. Writing: the lines that its exercise takes out, two minutes each.
+Reading: the words of a lesson's README.md at 170 a minute, its page about the GPU not counted. Writing: the lines that its exercise takes out, two minutes each.
 --check changes nothing, and exits with 1 if the table is wrong by more than two minutes.
 """
 

@@ -13,7 +13,7 @@ A file of docs/figures/data has these keys; a benchmark adds what its plot needs
 
 `<!-- from docs/figures/data/NAME.json -->` above a code block, a table or a paragraph names the file, or several of
 them. `check.py numbers` compares. `record`, which ./course bench calls, looks for the file with this COMMAND (of a
-model's folder it only knows `DIR`), and puts the new lines into the texts in place of the old ones.
+model's folder it only knows `DIR`), and puts the new lines into the texts instead of the old ones.
 """
 import datetime
 import functools
@@ -100,7 +100,7 @@ def fill(name, old, new):
         for begin in range(len(old)):
             if old[begin : begin + len(shown)] == shown and len(old) == len(new):
                 return match[1] + "\n".join(new[begin : begin + len(shown)]) + match[3]
-        print(f"{name}: put the new lines in by hand, in place of {shown[0]}...", file=sys.stderr)
+        print(f"{name}: put the new lines in by hand, instead of {shown[0]}...", file=sys.stderr)
         return match[0]
 
     for path in ROOT.glob("[!.b]*/**/*.md"):

@@ -18,7 +18,8 @@ that must find them, the first one first; then, between empty lines, one paragra
     + end <= tokens.size()
 
 The code after the minus signs must be in the file exactly once (spaces and line ends do not count); what
-stands after the plus signs takes its place. The file's name is meant from the lesson's folder, or
+is after the plus signs takes its place. What is a wrong solution of the lesson's exercise (tools/exercise.py check) or a mutant of it
+(tools/exercise.py mutants) is not planted once more. The file's name is meant from the lesson's folder, or
 from the repository's root. It is compiled alone and linked ahead of the
 libraries with the tests; nothing in the working tree changes. A bug counts as found if a test fails,
 or does not end. Exit code 1 if one is not found.
@@ -37,7 +38,6 @@ Bugs in CUDA kernels stand in planted_kernels.txt and run on the simulated GPU (
 (a barrier or a shuffle that some threads miss) or results (a test that fails), and the test cases that run.
 """
 
-import argparse
 import concurrent.futures
 import dataclasses
 import fnmatch
@@ -52,6 +52,7 @@ import sys
 import tempfile
 
 import course_arguments
+import course_builds
 import kernel_runs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -261,10 +262,10 @@ def test_cases():
 
 def main():
     parser = course_arguments.Parser(prog="./course planted", description=__doc__)
-    parser.add_argument("--bin", metavar="FOLDER", help="a build folder with the lessons' tests")
+    parser.add_argument("--bin", metavar="FOLDER", help="a build folder that has the lessons' tests")
     parser.add_argument("--only", metavar="TEXT", default="", help="only bugs whose place (06/block_hash.cpp) or text has this")
     parser.add_argument("--case", metavar="NAME", default="*", help="only these test cases; * stands for anything")
-    parser.add_argument("--jobs", metavar="N", type=int, help="bugs at a time", default=os.cpu_count())
+    parser.add_argument("--jobs", metavar="N", type=int, help="bugs at a time", default=course_builds.num_jobs())
     parser.add_argument("--kernels", action="store_true", help="only bugs in CUDA kernels")
     parser.add_argument("--programs", action="store_true", help="only print the programs that are needed, and their builds")
     parser.add_argument("--check", action="store_true", help="only look whether every bug has its place")
@@ -278,7 +279,8 @@ def main():
     if wrong:
         return 1
     if options.check:
-        print(f"{len(bugs)} bugs have their places")
+        wrong = sum(path.read_text().count("\nsays:") for path in ROOT.glob("lessons/*/test/wrong_solutions.txt"))
+        print(f"{len(bugs)} bugs have their places, and {wrong} wrong solutions of exercises are beside them")
         return 0
     bugs = [bug for bug in bugs if options.only in f"{bug.place} {bug.what}"]
     if not bugs:
@@ -293,8 +295,11 @@ def main():
             print(preset or "-", test)
         return 0
     if not options.bin:
-        parser.error("--bin FOLDER is missing")
-    folder = pathlib.Path(options.bin).resolve()
+        course_builds.setup(course_builds.Build())
+        for preset in sorted({preset for preset, _ in programs}):
+            planted_in = course_builds.Build(preset or course_builds.PRESET)
+            planted_in.build(*(test for of, test in programs if of == preset))
+    folder = pathlib.Path(options.bin or course_builds.Build().folder).resolve()
     builds = {preset: Build(folder.parent / preset if preset else folder) for preset, _ in programs}
     for preset, test in programs:  # before the threads
         builds[preset].link_command(test)

@@ -3,7 +3,7 @@
 
   refresh_outputs.py [--bin FOLDER] [--only TEXT] [--without-times | --check] [FILE.md...]     (default: all texts)
 
-A block is refreshed if a mark stands above it:
+A block is refreshed if a mark is above it:
 
   <!-- output: ./course run 1 --order -->
   ```
@@ -31,7 +31,7 @@ def command_of(words, binaries):
     if binaries is None:
         return words
     words = re.sub(r"\./course run (\d+)", lambda m: f"{binaries}/lesson{int(m[1]):02d}", words)
-    words = re.sub(r"\./course (plan|replay|watch|publish|route)\b", lambda m: f"{binaries}/{m[1]}", words)
+    words = re.sub(r"\./course (plan|replay|watch|route)\b", lambda m: f"{binaries}/{m[1]}", words)
     return re.sub(r"\./course run\b", f"{binaries}/ladder", words)
 
 

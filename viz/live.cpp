@@ -36,10 +36,10 @@ bool LiveRun::on_token(size_t request, int32_t token) {
 }
 
 kv::Request Live::request(const std::string& prompt, int max_tokens) {
-  return {.prompt = tokenizer().encode(prompt),
+  return {.prompt = tokenizer().with_special_tokens(tokenizer().encode(prompt)),
           .max_tokens = max_tokens,
           .sampling = {.temperature = 0, .seed = context_.seed},
-          .stop_token_ids = model().config().eos_token_ids};
+          .stop_token_ids = tokenizer().with_eos_token(model().config().eos_token_ids)};
 }
 
 std::vector<kv::Request> Live::prompt_and_half(const std::string& prompt, int max_tokens) {
@@ -159,11 +159,11 @@ std::vector<Verb> Live::without_run(std::vector<Verb> verbs) const {
                 std::move(verbs));
 }
 
-void Live::draw_steps(Ui& ui, const Page& page, const std::string& step, const std::string& label,
-                      const std::string& ten) {
-  page.buttons(ui, {{"live/step", label, step},
-                    {"live/step 10", ten, step + " 10"},
-                    {"live/stop", "Stop", "stop"}});
+std::vector<Button> Live::steps(const std::string& step, const std::string& label,
+                                const std::string& ten) {
+  return {{.name = "live/step", .label = label, .command = step, .asked = true},
+          {"live/step 10", ten, step + " 10"},
+          {"live/stop", "Stop", "stop"}};
 }
 
 }  // namespace viz

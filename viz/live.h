@@ -103,8 +103,9 @@ class Live {
   /// Rows that are refused as long as there is a run.
   std::vector<Verb> without_run(std::vector<Verb> verbs) const;
   /// Buttons for `step`, `step 10` and `stop`; a page may call its `step` by another name.
-  static void draw_steps(Ui& ui, const Page& page, const std::string& step = "step",
-                         const std::string& label = "Step", const std::string& ten = "10 steps");
+  static std::vector<Button> steps(const std::string& step = "step",
+                                   const std::string& label = "Step",
+                                   const std::string& ten = "10 steps");
 
  private:
   struct Loaded {

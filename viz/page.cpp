@@ -277,7 +277,12 @@ void Page::row(Ui& ui, const std::vector<Button>& buttons, bool chooses) const {
     if (const auto [verb, line] = find(command); verb != nullptr && tooltip.empty()) {
       tooltip = told(*verb, refusal.empty() ? read(line, *verb) : Words());
     }
+    if (button.key != 0) {
+      tooltip += fmt::format(" Key: {}.", button.key);
+      ui.underline(button.key);
+    }
     if (chooses && holds(command)) ui.light();
+    if (button.asked) ui.fill();
     ui.button(button.name, button.label, button.command, tooltip, refusal);
   }
 }

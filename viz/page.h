@@ -19,6 +19,7 @@
 
 #include "common/kernel.h"
 #include "viz/drawing/scene.h"
+#include "viz/drawing/text_room.h"
 #include "viz/shell/scenario.h"
 
 namespace viz {
@@ -34,9 +35,11 @@ struct PageContext {
 };
 
 struct PageInfo {
-  std::string lesson;   // "05"; of a page that is no lesson's: its name
-  std::string title;    // of the tab: "Share and copy"
-  std::string summary;  // one sentence under the title
+  std::string lesson;                     // "05"; of a page that is no lesson's: its name
+  std::string title;                      // of the tab: "Share and copy"
+  std::string summary;                    // one sentence
+  std::vector<std::string> opening = {};  // lines that a page begins with, without a scenario
+  Room least = {kTextWidth, 475};         // that its picture needs on a phone, in points
 };
 
 /// Argument that may follow a verb: made by word(), number() and the others below.
@@ -116,6 +119,8 @@ struct Button {
   std::string label;
   std::string command;       // a line that it runs
   std::string tooltip = {};  // empty: the help of its verb
+  char key = 0;              // of an action: a letter that does the same
+  bool asked = false;        // of an action: the page's state asks for it
 };
 
 /// A button for each value of a command's first word, "window 8". `rest`: the words that follow.
@@ -137,7 +142,10 @@ class Page {
   virtual void check_invariants() const = 0;
   /// The page as a picture that fits in `room`. Never changes the state.
   virtual Scene scene(const Room& room) = 0;
-  /// Its buttons and fields. Never changes the state: controls queue commands.
+  /// Large buttons below the picture, mostly for what is selected; one of them at most is asked
+  /// for.
+  virtual std::vector<Button> actions() const { return {}; }
+  /// The other buttons and fields. Never changes the state: controls queue commands.
   virtual void draw(Ui& ui) = 0;
 
   const PageInfo& info() const { return info_; }

@@ -2,16 +2,16 @@
 
 // A page with a pool of its own, in whose place a live run of the lesson's engine can be watched.
 //
-//   struct PageSettings { int num_blocks = 24; };  // what commands that begin anew change
+//   struct PageSettings { int num_blocks = 24; };  // what commands that start over change
 //   struct Shown { viz::PoolView pool; };          // what a picture is made of
 //   class PrefixPage : public viz::PoolPage<Shown, PageSettings> {
 //     std::string begin() override;  // makes an empty pool of settings_, and says so
 //     Shown look() override;         // of the pool, or of the engine while live_.running()
 //   };
 //
-// Its constructor declares the commands of its pool (declare_own), those that begin anew with other
-// settings (anew), and those of the live run (live_.verbs or declare_steps), and calls reset(). Its
-// scene() draws now_, with the motion that leads there from before_.
+// Its constructor declares the commands of its pool (declare_own), those that start over with other
+// settings (fresh), and those of the live run (live_.verbs or declare_steps), and calls
+// reset(). Its scene() draws now_, with the motion that leads there from before_.
 
 #include <fmt/format.h>
 
@@ -78,11 +78,11 @@ class PoolPage : public Page {
 
   /// Commands of the pool: refused while the engine runs.
   void declare_own(std::vector<Verb> verbs) { declare(live_.without_run(std::move(verbs))); }
-  /// A command that begins anew. Its words become these members of the settings, in order; of a
+  /// A command that starts over. Its words become these members of the settings, in order; of a
   /// choice it is the index, so that bools and enums can be chosen.
   template <class... Member>
-  Verb anew(std::string name, std::vector<Argument> args, std::string help,
-            Member Settings::*... member) {
+  Verb fresh(std::string name, std::vector<Argument> args, std::string help,
+             Member Settings::*... member) {
     const auto run = [this, member...](const Words& words) {
       return restart(with(words, member...));
     };
@@ -100,7 +100,7 @@ class PoolPage : public Page {
   template <class... Member>
   Verb setting(std::string name, std::vector<Argument> args, std::string help,
                std::function<std::string(const Words&)> says, Member Settings::*... member) {
-    Verb verb = anew(std::move(name), std::move(args), std::move(help), member...);
+    Verb verb = fresh(std::move(name), std::move(args), std::move(help), member...);
     verb.run = [this, says = std::move(says), member...](const Words& words) {
       settings_ = with(words, member...);
       return says(words);

@@ -22,6 +22,10 @@ class Ui {
                       std::string_view tooltip, std::string_view disabled_because = {}) = 0;
   /// The next button is the one of its row that holds now: it is lit.
   virtual void light() {}
+  /// The next button is the one that the page's state asks for: it is filled.
+  virtual void fill() {}
+  /// This letter does what the next button does.
+  virtual void underline(char) {}
   /// An integer field with - and + that keeps to min..max; true if changed. `value` belongs to the
   /// page and is a mere input (how many tokens "custom" appends), not state.
   virtual bool number(std::string_view name, std::string_view label, int* value, int min, int max,

@@ -18,10 +18,10 @@ using Clock = std::chrono::steady_clock;
 struct Outcome {
   size_t request = 0;         // its index in the workload
   std::string text;           // of the first choice
-  std::string answer;         // of all choices: texts, finish reasons, log probabilities
+  std::string answer;         // of all choices: texts, thoughts, calls, reasons, probabilities
   std::string error;          // the kind, "HTTP 503"; empty if the answer is whole
   std::string error_message;  // what the server said, or what to do
-  double first_token = 0;     // seconds from sending to the first text
+  double first_token = 0;     // seconds from sending to the first text of any kind
   double total = 0;           // seconds from sending to the end
   std::vector<double> gaps;   // seconds between two texts
   int64_t prompt_tokens = 0, generated_tokens = 0;
@@ -37,12 +37,13 @@ class AnswerReader {
   /// Reads the next bytes of the stream, which came at `now`. Throws std::runtime_error for a
   /// stream of more than `max_bytes`.
   void take(std::string_view bytes, Clock::time_point now);
-  /// Fills texts, times and errors of `outcome`. A stream without its end is an error.
+  /// Fills texts, times and errors of `outcome`. A stream without its end, of which a choice has no
+  /// finish_reason, is an error; some servers send no [DONE].
   void finish(Outcome& outcome, Clock::time_point now);
 
  private:
   struct Choice {
-    std::string text, finish_reason, logprobs;
+    std::string text, beside, finish_reason, logprobs;
   };
   void end_line(Clock::time_point now);
   void end_event(Clock::time_point now);

@@ -7,7 +7,7 @@
 
 #include <exception>
 
-#include "common/error.h"
+#include "common/utf8.h"
 
 namespace load {
 
@@ -53,29 +53,6 @@ timeval time_of(double seconds) {
   return time;
 }
 
-Url parse_url(const std::string& text, const char* option) {
-  if (text.starts_with("https://")) {
-    kv::user_error("{} {}: this client speaks no TLS, wanted http://HOST:PORT", option, text);
-  }
-  const std::unique_ptr<evhttp_uri, void (*)(evhttp_uri*)> uri(evhttp_uri_parse(text.c_str()),
-                                                               evhttp_uri_free);
-  const char* const scheme = uri ? evhttp_uri_get_scheme(uri.get()) : nullptr;
-  const char* const host = uri ? evhttp_uri_get_host(uri.get()) : nullptr;
-  if (!scheme || std::string(scheme) != "http" || !host || *host == '\0') {
-    kv::user_error("{} {}: wanted http://HOST:PORT, as http://127.0.0.1:8000", option, text);
-  }
-  Url url;
-  // Its IPv6 address comes first on many machines, and servers listen on the other one.
-  url.host = std::string(host) == "localhost" ? "127.0.0.1" : host;
-  if (const int port = evhttp_uri_get_port(uri.get()); port > 0) url.port = port;
-  const char* const path = evhttp_uri_get_path(uri.get());
-  url.path = path ? path : "";
-  while (url.path.ends_with('/')) url.path.pop_back();
-  if (url.path.ends_with("/v1")) url.path.resize(url.path.size() - 3);  // as clients' base URLs end
-  url.text = fmt::format("http://{}:{}{}", host, url.port, url.path);
-  return url;
-}
-
 void HttpClient::FreeConnection::operator()(evhttp_connection* connection) const {
   evhttp_connection_free(connection);
 }
@@ -110,7 +87,7 @@ HttpClient::Id HttpClient::send(const Call& call, CallHandlers handlers) {
   open.client = this;
   open.id = id;
   open.handlers = std::move(handlers);
-  open.server = fmt::format("{}:{}", call.server.host, call.server.port);
+  open.server = kv::host_and_port(call.server.host, call.server.port);
   open.connection = connection_to(call.server, open.server);
   const timeval timeout = time_of(call.timeout);
   evhttp_connection_set_timeout_tv(open.connection.get(), &timeout);
@@ -174,7 +151,7 @@ void HttpClient::sweep() {
     try {
       if (open.handlers.on_end) open.handlers.on_end(open.failure);
     } catch (const std::exception& error) {
-      fmt::print(stderr, "error: {}\n", error.what());
+      fmt::print(stderr, "error: {}\n", kv::one_line(error.what()));
     }
   }
 }

@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/url.h"
+
 struct event;
 struct event_base;
 struct evhttp_connection;
@@ -23,15 +25,7 @@ struct evhttp_request;
 
 namespace load {
 
-/// "http://HOST:PORT/PATH".
-struct Url {
-  std::string host;
-  int port = 80;
-  std::string path;  // before /v1; no slash at its end
-  std::string text;  // as messages show it
-};
-/// Throws UserError, which names the option, for anything else; https is refused by name.
-Url parse_url(const std::string& text, const char* option = "--url");
+using Url = kv::HttpServerUrl;
 
 /// A request to a server.
 struct Call {

@@ -16,6 +16,7 @@
 #include "instruments/load/account.h"
 #include "instruments/load/plot.h"
 #include "instruments/load/run.h"
+#include "instruments/replay/trace/trace_options.h"
 #include "programs/report.h"
 #include "programs/run_main.h"
 
@@ -27,6 +28,7 @@ struct Options {
   std::string url = "http://127.0.0.1:8000", api_key, model;
   std::filesystem::path prompts, trace;
   WorkloadOptions workload;
+  replay::TraceOptions reading;
   int concurrency = 16;
   double rate = 0, timeout = 300;
   int max_tokens = 0;
@@ -49,6 +51,9 @@ std::vector<Ask> workload_of(const Options& options) {
   WorkloadOptions workload = options.workload;
   if (options.max_tokens > 0) workload.max_tokens = options.max_tokens;
   if (options.temperature >= 0) workload.temperature = options.temperature;
+  workload.block_size = options.reading.block_size;
+  workload.time_unit = replay::time_unit_of(options.reading.time_unit);
+  workload.speed = options.reading.speed;
   if (!options.prompts.empty()) return file_workload(options.prompts, workload);
   if (!options.trace.empty()) return trace_workload(options.trace, workload);
   return chat_workload(workload);
@@ -92,9 +97,9 @@ int run(const Options& options) {
   kv::refuse_same_file("--json", options.json_file, options.prompts.string());
   kv::refuse_same_file("--plot", options.plot_file, options.json_file);
   const std::vector<Ask> asks = workload_of(options);
-  Client client(
-      {.url = parse_url(options.url), .api_key = options.api_key, .timeout = options.timeout});
-  const std::string server = parse_url(options.url).text, models = client.get("/v1/models"),
+  const Url url = kv::parse_http_server(options.url, "--url");
+  Client client({.url = url, .api_key = options.api_key, .timeout = options.timeout});
+  const std::string server = url.text, models = client.get("/v1/models"),
                     model = options.model.empty() ? first_model(models, server) : options.model;
   const kv::Console console(options.json_file);
   const RunResult result = load::run(client, asks, model, pace_of(options));
@@ -180,11 +185,9 @@ void add_options(kv::CommandLine& command, Options& options) {
       .between(6, 100'000)
       .excludes("--prompts")
       .excludes("--trace");
+  options.reading.add_to(command, "--trace");
   command.value("--shrink N", workload.shrink, "tokens of the trace for each token that is sent")
       .between(1, 1 << 20)
-      .needs("--trace");
-  command.value("--speed F", workload.speed, "seconds of the trace in a second")
-      .over(0, 1e6)
       .needs("--trace");
   command.flag("--alone-too", options.alone_too,
                "afterwards sends each request again with nothing beside it, and compares");
@@ -200,12 +203,9 @@ int main(int argc, char** argv) {
   Options options;
   kv::CommandLine command(
       "Sends requests to a server with OpenAI's API and measures its answers: the time to the "
-      "first "
-      "token, between tokens and to the end, tokens a second, errors. Counts whether equal "
-      "requests "
-      "got equal answers. Without a file it makes up conversations that share system prompts and "
-      "grow "
-      "turn by turn. The exit code is 1 if a request has no whole answer.",
+      "first token, between tokens and to the end, tokens a second, errors. Counts whether equal "
+      "requests got equal answers. Without a file it makes up conversations that share system "
+      "prompts and grow turn by turn. The exit code is 1 if a request has no whole answer.",
       "./course load");
   add_options(command, options);
   int code = kv::kExitOk;

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <random>
+#include <span>
 
 #include "common/error.h"
 #include "common/json.h"
+#include "common/utf8.h"
 
 namespace load {
 namespace {
@@ -21,7 +23,7 @@ constexpr int kSystems = 4;  // different system prompts
 class Dice {
  public:
   explicit Dice(uint64_t seed) : rng_(seed) {}
-  size_t below(size_t n) { return static_cast<size_t>(rng_() % n); }
+  size_t below(size_t n) { return rng_() % n; }
   template <size_t N>
   std::string one_of(const std::array<const char*, N>& words) {
     return words[below(N)];
@@ -58,18 +60,31 @@ std::string system_prompt(Dice& dice, int words) {
 /// Fields that the options set and the line leaves open.
 void add_common(Fields& fields, bool chat, const WorkloadOptions& options, uint64_t index,
                 int max_tokens) {
-  if (options.max_tokens || !fields.contains("max_tokens")) {
+  if (options.max_tokens || fields["max_tokens"].is_null()) {
     fields["max_tokens"] = options.max_tokens.value_or(max_tokens);
   }
   if (options.temperature) fields["temperature"] = *options.temperature;
-  if (!fields.contains("seed")) fields["seed"] = options.seed + index;
-  if (options.logprobs && chat) fields["logprobs"] = true;
-  if (options.logprobs && !chat) fields["logprobs"] = 0;
+  if (fields["seed"].is_null()) fields["seed"] = options.seed + index;
+  if (options.logprobs) fields["logprobs"] = chat ? Fields(true) : Fields(0);
+}
+
+/// Refuses a line of text that is JSON of another kind than an object, or begins as a list does:
+/// its brackets and quotes would be sent as the text of a prompt. "[INST] Hello" is text.
+void refuse_other_json(const std::string& line, const std::string& where) {
+  constexpr const char* kWanted =
+      "a prompt's text, or {\"prompt\": ..}, on a line of its own; convert the file";
+  const size_t second = line.find_first_not_of(" \t", 1);
+  const bool opens = line[0] == '[' && (second == line.npos || line[second] == '{' ||
+                                        line[second] == '"' || line[second] == '\'');
+  const kv::Json json = nlohmann::json::parse(line, nullptr, false);
+  if (opens || json.is_array()) kv::user_error("{}: a JSON array, wanted {}", where, kWanted);
+  if (json.is_string()) kv::user_error("{}: a JSON string, wanted {}", where, kWanted);
 }
 
 Ask line_of_file(const std::string& line, const std::string& where) {
   Ask ask;
   if (!line.starts_with('{')) {
+    refuse_other_json(line, where);
     ask.fields["prompt"] = line;
     return ask;
   }
@@ -84,41 +99,19 @@ Ask line_of_file(const std::string& line, const std::string& where) {
   return ask;
 }
 
-struct TraceLine {
-  double seconds = 0;
-  int64_t input = 0, output = 0, block_size = 512;
-  std::vector<uint64_t> ids;
-};
-
-TraceLine line_of_trace(const std::string& text, const std::string& where) {
-  const kv::Json json = kv::parse_json(text, where);
-  const kv::JsonObject object(json, where);
-  constexpr int64_t kMax = int64_t{1} << 24;
-  TraceLine line;
-  line.seconds = object.number("timestamp") / 1000;
-  line.input = object.integer("input_length", 1, kMax);
-  line.output = object.integer("output_length", 0, kMax);
-  if (object.has("block_size")) line.block_size = object.integer("block_size", 1, kMax);
-  for (const kv::Json& id : object.array("hash_ids")) {
-    if (!id.is_number_unsigned()) object.wrong("hash_ids", "integers from 0 on");
-    line.ids.push_back(id.get<uint64_t>());
-  }
-  if (!(line.seconds >= 0)) object.wrong("timestamp", "milliseconds, a number from 0 on");
-  if (std::ssize(line.ids) < line.input / line.block_size) {
-    kv::user_error(
-        "{}: {} hash ids for {} input tokens in blocks of {}; wanted one for each full block",
-        where, line.ids.size(), line.input, line.block_size);
-  }
-  return line;
-}
-
-std::vector<int> tokens_of(const TraceLine& line, int shrink) {
-  const auto block_size = std::max<int64_t>(1, line.block_size / shrink);
-  const auto wanted = static_cast<size_t>(std::max<int64_t>(1, line.input / shrink));
+/// The tokens of request `i`: equal ids are equal tokens, in a last block that is not full, too.
+std::vector<int> tokens_of(const replay::Batch& batch, size_t i, int block_size, int shrink) {
+  const std::span<const uint64_t> ids = batch.request(i);
+  const replay::Batch::Size& size = batch.sizes[i];
+  const auto tokens_of_block = std::max(1, block_size / shrink);
+  const auto wanted = static_cast<size_t>(std::max<int64_t>(1, size.input_tokens / shrink));
   std::vector<int> tokens;
-  for (size_t i = 0; tokens.size() < wanted; ++i) {
-    Dice dice(i < line.ids.size() ? line.ids[i] : ~line.ids.size());
-    for (int64_t t = 0; t < block_size && tokens.size() < wanted; ++t) {
+  for (size_t block = 0; tokens.size() < wanted; ++block) {
+    const uint64_t id = block < ids.size()                 ? ids[block]
+                        : block == ids.size() && size.tail ? *size.tail
+                                                           : ~uint64_t{block};
+    Dice dice(id);
+    for (int t = 0; t < tokens_of_block && tokens.size() < wanted; ++t) {
       tokens.push_back(static_cast<int>(dice.below(256)));
     }
   }
@@ -129,12 +122,22 @@ std::vector<int> tokens_of(const TraceLine& line, int shrink) {
 void each_line(const std::filesystem::path& file, const auto& use) {
   const std::string text = kv::read_file(file, kMaxFile);
   int number = 0;
-  for (size_t begin = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; begin < text.size();) {
+  for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
+    constexpr const char* kSpaces = " \t\r";
     std::string line = text.substr(begin, end - begin);
-    while (line.ends_with('\r') || line.ends_with(' ')) line.pop_back();
-    ++number;
-    if (!line.empty() && !use(line, fmt::format("{}, line {}", file.string(), number))) return;
+    if (line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);  // files that were joined have several
+    line.erase(line.find_last_not_of(kSpaces) + 1);
+    // An object may be indented. The spaces before a text are part of it.
+    if (const size_t first = line.find_first_not_of(kSpaces);
+        first != line.npos && (line[first] == '{' || line[first] == '[')) {
+      line.erase(0, first);
+    }
+    const std::string where = fmt::format("{}, line {}", file.string(), ++number);
+    if (!kv::is_valid_utf8(line) || line.find('\0') != line.npos) {
+      kv::user_error("{}: not text in UTF-8; unpack the file, or convert it", where);
+    }
+    if (!line.empty() && !use(line, where)) return;
     begin = end + 1;
   }
 }
@@ -180,23 +183,28 @@ std::vector<Ask> file_workload(const std::filesystem::path& file, const Workload
 }
 
 std::vector<Ask> trace_workload(const std::filesystem::path& file, const WorkloadOptions& options) {
+  replay::TraceReader reader(file, options.block_size, options.time_unit);
+  replay::Batch batch;
   std::vector<Ask> asks;
   double first = 0;
-  each_line(file, [&](const std::string& text, const std::string& where) {
-    const TraceLine line = line_of_trace(text, where);
-    if (asks.empty()) first = line.seconds;
-    Ask ask;
-    ask.timestamp = std::max(0.0, line.seconds - first) / options.speed;
-    ask.fields["prompt"] = tokens_of(line, options.shrink);
-    ask.fields["ignore_eos"] = true;  // so that an answer has the trace's length
-    const int64_t output = std::max<int64_t>(1, line.output / options.shrink);
-    add_common(ask.fields, false, options, asks.size(), static_cast<int>(output));
-    asks.push_back(std::move(ask));
-    return std::ssize(asks) < options.num_requests;
-  });
-  if (asks.empty())
-    kv::user_error("{}: no request in it; wanted a trace, a JSON object on each line",
-                   file.string());
+  while (std::ssize(asks) < options.num_requests && reader.next(batch)) {
+    for (size_t i = 0; i < batch.ends.size() && std::ssize(asks) < options.num_requests; ++i) {
+      const replay::Batch::Size& size = batch.sizes[i];
+      const char* const wrong = size.timestamp < 0       ? "no \"timestamp\", wanted a time"
+                                : size.input_tokens == 0 ? "\"input_length\" is 0, wanted a prompt"
+                                                         : nullptr;
+      if (wrong) kv::user_error("{}, request {}: {}", file.string(), asks.size() + 1, wrong);
+      if (asks.empty()) first = size.timestamp;
+      Ask ask;
+      ask.timestamp = std::max(0.0, size.timestamp - first) / 1000 / options.speed;
+      ask.fields["prompt"] = tokens_of(batch, i, reader.block_size(), options.shrink);
+      ask.fields["ignore_eos"] = true;  // so that an answer has the trace's length
+      const int64_t output = std::max<int64_t>(1, size.output_tokens / options.shrink);
+      add_common(ask.fields, false, options, asks.size(),
+                 static_cast<int>(std::min<int64_t>(output, INT32_MAX)));
+      asks.push_back(std::move(ask));
+    }
+  }
   return asks;
 }
 

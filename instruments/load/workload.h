@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "instruments/replay/trace/trace_file.h"
+
 namespace load {
 
 /// One request. Its body is known once the request that it follows has been answered.
@@ -30,21 +32,26 @@ struct WorkloadOptions {
   int turns = 4;          // of a conversation that is made up
   int copies = 2;         // how often each of these conversations is held
   int system_words = 60;  // of a system prompt that is made up
-  int shrink = 1;         // tokens of a trace for each token that is sent
-  double speed = 1;       // seconds of a trace for each second
+  int block_size = 0;     // of a trace; 0 means as its lines say, or Mooncake's
+  replay::TimeUnit time_unit = replay::TimeUnit::kUnknown;  // of a trace
+  int shrink = 1;    // tokens of a trace for each token that is sent
+  double speed = 1;  // seconds of a trace for each second
 };
 
 /// Conversations with one of four system prompts, so that prefixes are shared. Each turn sends all
 /// that was said before. The first turns of all conversations come first.
 std::vector<Ask> chat_workload(const WorkloadOptions& options);
 
-/// A prompt on each line; a line that begins with { is a JSON object of the API's fields ("prompt"
-/// or "messages", "max_tokens", "n", "stop", "seed", ...), and a file of ./course run 8 --requests
-/// will do. The lines are taken again and again up to num_requests. Throws UserError.
+/// A prompt on each line, as text in UTF-8; a line that begins with { is a JSON object of the API's
+/// fields ("prompt" or "messages", "max_tokens", "n", "stop", "seed", ...), and a file of ./course
+/// run 8 --requests will do. The lines are taken again and again up to num_requests. Throws
+/// UserError, also for other JSON than objects: an array or a string would be sent as it is
+/// spelled.
 std::vector<Ask> file_workload(const std::filesystem::path& file, const WorkloadOptions& options);
 
-/// Mooncake's format (instruments/replay/trace/trace_file.h). A block's number stands for its
-/// tokens, which are single bytes in every byte-level vocabulary. Throws UserError.
+/// Mooncake's format (instruments/replay/trace/trace_file.h), whose reader checks it. A block's
+/// number stands for its tokens, which are single bytes in every byte-level vocabulary. Throws
+/// UserError.
 std::vector<Ask> trace_workload(const std::filesystem::path& file, const WorkloadOptions& options);
 
 /// The body that is sent. `answers` has the texts of the requests so far, by index; messages[i] are

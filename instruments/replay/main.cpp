@@ -17,6 +17,7 @@
 #include "common/error.h"
 #include "common/parallel.h"
 #include "common/table.h"
+#include "common/utf8.h"
 #include "instruments/replay/caches.h"
 #include "instruments/replay/plot.h"
 #include "programs/options.h"
@@ -176,7 +177,8 @@ class Replay {
 };
 
 void Replay::print(const kv::Console& console) const {
-  console.print("{}: {}, {} input tokens, {} of {}\n", options_.trace.filename().string(),
+  console.print("{}: {}, {} input tokens, {} of {}\n",
+                kv::printable(options_.trace.filename().string()),
                 kv::count_of(requests_, "request"), kv::with_commas(tokens_),
                 kv::count_of(num_blocks(), "full block"), block_size_);
   if (looks_ahead()) {

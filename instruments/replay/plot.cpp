@@ -57,7 +57,7 @@ void draw_axes(viz::Scene& scene, const std::vector<int>& pool_blocks,
     scene.label(fmt::format("percent {}", percent), {0, y - 9, kLeft - 10, 18},
                 fmt::format("{} %", percent), {.paint = {Ink::kDim}, .align = Align::kRight});
   }
-  float written = -1e9f;  // where the last number under the axis stands
+  float written = -1e9f;  // where the last number under the axis is
   for (size_t p = 0; p < pool_blocks.size(); ++p) {
     if (x_of[p] < written + 70) continue;
     written = x_of[p];

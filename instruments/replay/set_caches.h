@@ -77,7 +77,7 @@ class RandomCache final : public SetCache {
   std::mt19937_64 rng_;
 };
 
-/// Belady's rule. What is used again later stands deeper in a prefix or belongs to a later request,
+/// Belady's rule. What is used again later is deeper in a prefix or belongs to a later request,
 /// so it never takes a head before its tail.
 class OptimalCache final : public SetCache {
  public:

@@ -11,6 +11,8 @@
 #include "common/console.h"
 #include "common/error.h"
 #include "common/table.h"
+#include "common/url.h"
+#include "instruments/replay/trace/trace_options.h"
 #include "instruments/route/plot.h"
 #include "instruments/route/router.h"
 #include "instruments/route/simulate.h"
@@ -28,7 +30,7 @@ struct Options {
   std::filesystem::path trace;
   Fleet fleet;
   int pool_blocks = 3000;
-  double speed = 1;
+  replay::TraceOptions reading;
   std::string json_file, plot_file;
 };
 
@@ -44,7 +46,8 @@ void run_simulation(const Options& options) {
   kv::refuse_same_file("--json", options.json_file, options.trace.string());
   kv::refuse_same_file("--plot", options.plot_file, options.trace.string());
   kv::refuse_same_file("--plot", options.plot_file, options.json_file);
-  const Trace trace = read_trace(options.trace, options.speed);
+  const Trace trace = read_trace(options.trace, options.reading.speed, options.reading.block_size,
+                                 replay::time_unit_of(options.reading.time_unit));
   Fleet fleet = options.fleet;
   fleet.pool_blocks = options.pool_blocks;
   const kv::Console console(options.json_file);
@@ -84,8 +87,8 @@ void run_router(Options& options) {
   if (router.model_dir.empty()) router.model_dir = kv::default_model_dir();
   Router running(router);
   const kv::Console console;
-  console.print("http://{}:{}  ({} in front of {}; Ctrl-C ends it)\n", router.http.host,
-                running.port(), name_of(router.policy),
+  console.print("http://{}  ({} in front of {}; Ctrl-C ends it)\n",
+                kv::host_and_port(router.http.host, running.port()), name_of(router.policy),
                 kv::count_of(std::ssize(router.servers), "server"));
   console.flush();
   running.run(true);
@@ -103,14 +106,14 @@ void add_router_options(kv::CommandLine& command, Options& options) {
       .real_between(0, 1e6);
   command
       .value("--host ADDRESS", router.http.host,
-             "where to listen; 0.0.0.0: for other machines, too")
+             "where to listen; 0.0.0.0, or :: with IPv6: for other machines, too")
       .not_empty();
   command.value("--port N", router.http.port, "0: any free one").between(0, 65535);
   command.value(
       "--model DIR", router.model_dir,
       "the servers' model, for its tokenizer; without it $KV_MODEL or the one that ships");
   command.value("--chat-template NAME", router.chat_template, "as the servers have it")
-      .one_of({"auto", "chatml", "none"});
+      .one_of({"auto", "chatml", "qwen3", "none"});
   command
       .value("--api-key KEY", router.api_key,
              "the servers' key, to follow their caches; clients send their own")
@@ -140,9 +143,7 @@ void add_simulation_options(kv::CommandLine& command, Options& options) {
   command.value("--decode-rate N", options.fleet.decode_rate, "tokens of one answer in a second")
       .over(0, 1e12)
       .needs("--simulate");
-  command.value("--speed F", options.speed, "seconds of the trace in a second")
-      .over(0, 1e6)
-      .needs("--simulate");
+  options.reading.add_to(command, "--simulate");
   command.json_file(options.json_file, "the numbers").needs("--simulate");
   command.value("--plot FILE", options.plot_file, "draw the times as an SVG")
       .output_file()
@@ -155,10 +156,8 @@ int main(int argc, char** argv) {
   Options options;
   kv::CommandLine command(
       "One address for several ./course serve: each request goes to the server where its first "
-      "token "
-      "will come first. With --simulate it plays a trace instead, and prints what each policy "
-      "would "
-      "find in the caches.",
+      "token will come first. With --simulate it plays a trace instead, and prints what each "
+      "policy would find in the caches.",
       "./course route");
   command
       .value("--policy NAME", options.policy,

@@ -40,7 +40,7 @@ std::string prefill_body(std::string_view body) {
 
 PromptReader::PromptReader(const std::filesystem::path& model_dir, const std::string& chat_template)
     : tokenizer_(kv::Tokenizer::load(model_dir)),
-      chat_template_(serve::chat_template_of(model_dir, chat_template)) {}
+      chat_template_(model_dir, chat_template, tokenizer_) {}
 
 PromptReader::Read PromptReader::read(std::string_view body, bool chat, int block_size) const {
   auto prompts = std::make_shared<Prompts>(Prompts{.block_size = std::max(1, block_size)});
@@ -49,11 +49,16 @@ PromptReader::Read PromptReader::read(std::string_view body, bool chat, int bloc
   std::vector<std::vector<int32_t>> all;
   try {
     request = parse(body, chat);
-    if (chat) all.push_back(serve::render(request.conversation, chat_template_, tokenizer_));
+    if (chat) all.push_back(chat_template_.render(request.conversation));
+    if (chat && request.add_special) {
+      all.back() = tokenizer_.with_special_tokens(std::move(all.back()));
+    }
     for (const serve::Prompt& prompt : request.prompts) {
       const auto* const text = std::get_if<std::string>(&prompt);
       all.push_back(text != nullptr ? tokenizer_.encode(*text, true)
                                     : std::get<std::vector<int32_t>>(prompt));
+      if (text == nullptr || !request.add_special) continue;
+      all.back() = tokenizer_.with_special_tokens(std::move(all.back()));
     }
   } catch (const std::exception&) {
     return {.prompts = prompts};

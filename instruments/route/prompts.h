@@ -31,7 +31,7 @@ class PromptReader {
 
  private:
   kv::Tokenizer tokenizer_;
-  serve::ChatTemplate chat_template_;
+  serve::ChatTemplate chat_template_;  // borrows the tokenizer
 };
 
 }  // namespace route

@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "common/error.h"
+#include "common/utf8.h"
 #include "instruments/route/router_state.h"
 #include "instruments/serve/api/error.h"
+#include "instruments/serve/http/framing.h"
 
 namespace route {
 namespace {
@@ -20,7 +22,7 @@ constexpr double kHealthTimeout = 5;     // seconds
 constexpr int kReplayTicks = 5;          // in which a replay must begin
 constexpr const char* kJson = "application/json";
 
-bool is_events(const std::string& type) { return type.starts_with("text/event-stream"); }
+bool is_events(const std::string& type) { return serve::is_media_type(type, "text/event-stream"); }
 
 }  // namespace
 
@@ -42,7 +44,7 @@ Router::~Router() = default;
 
 void Router::add_server(const std::string& given, bool prefill) {
   const char* const option = prefill ? "--prefill" : "--server";
-  const load::Url url = load::parse_url(given, option);
+  const load::Url url = kv::parse_http_server(given, option);
   const auto is_it = [&](const auto& one) {
     return one->url.host == url.host && one->url.port == url.port && one->url.path == url.path;
   };
@@ -74,7 +76,7 @@ bool Router::any_up() const {
 }
 
 void Router::say(const Server& server, const std::string& what) const {
-  if (!options_.quiet) fmt::print(stderr, "{}: {}\n", server.url.text, what);
+  if (!options_.quiet) fmt::print(stderr, "{}\n", kv::one_line(server.url.text + ": " + what));
 }
 
 void Router::handle(const Shared& exchange) {
@@ -104,7 +106,8 @@ void Router::accept(const Shared& exchange) {
   if (route == kPassedOn.end()) {
     throw serve::ApiError(404, fmt::format("The router has no route {}.", exchange->path()));
   }
-  if (exchange->method() != route->first) {
+  const bool head = exchange->method() == "HEAD" && route->first == std::string("GET");
+  if (exchange->method() != route->first && !head) {
     throw serve::ApiError(405, fmt::format("{} takes {} alone", route->second, route->first));
   }
   if (draining_) throw serve::ApiError(503, "the router is shutting down");

@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "common/table.h"
+#include "common/utf8.h"
 #include "instruments/replay/trace/trace_file.h"
 #include "instruments/route/lru_blocks.h"
 
@@ -64,10 +65,11 @@ class SimulatedServer {
 
 }  // namespace
 
-Trace read_trace(const std::filesystem::path& file, double speed) {
-  replay::TraceReader reader(file);
+Trace read_trace(const std::filesystem::path& file, double speed, int block_size,
+                 replay::TimeUnit unit) {
+  replay::TraceReader reader(file, block_size, unit);
   replay::Batch batch;
-  Trace trace{.name = file.filename().string(), .block_size = 0, .requests = {}};
+  Trace trace{.name = kv::printable(file.filename().string()), .block_size = 0, .requests = {}};
   while (reader.next(batch)) {
     for (size_t i = 0; i < batch.ends.size(); ++i) {
       const replay::Batch::Size& size = batch.sizes[i];

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "instruments/replay/trace/trace_file.h"
 #include "instruments/route/policy.h"
 
 namespace route {
@@ -26,7 +27,8 @@ struct Trace {
 /// Mooncake's format (instruments/replay/trace/trace_file.h). `speed` is seconds of the trace in a
 /// second. Throws UserError, also for a request without its time or one that is earlier than the
 /// one before.
-Trace read_trace(const std::filesystem::path& file, double speed = 1);
+Trace read_trace(const std::filesystem::path& file, double speed = 1, int block_size = 0,
+                 replay::TimeUnit unit = replay::TimeUnit::kUnknown);
 
 /// A simulated server computes one prompt after the other, in the order of their coming, and any
 /// number of answers beside them. Its pool has lesson 07's order of eviction. The blocks of a

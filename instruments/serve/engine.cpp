@@ -14,10 +14,11 @@ namespace serve {
 namespace {
 
 template <class Server>
-class EngineOf final : public Engine {
+class EngineCoreOf final : public EngineCore {
  public:
   template <class... Arguments>
-  explicit EngineOf(Arguments&&... arguments) : server_(std::forward<Arguments>(arguments)...) {}
+  explicit EngineCoreOf(Arguments&&... arguments)
+      : server_(std::forward<Arguments>(arguments)...) {}
 
   void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) override {
     server_.submit(id, request, std::move(options));
@@ -124,40 +125,40 @@ int blocks_for(const kv::Model& model, const EngineOptions& options) {
 
 }  // namespace
 
-std::unique_ptr<Engine> make_engine(kv::Model& model, const EngineOptions& options) {
+std::unique_ptr<EngineCore> make_engine(kv::Model& model, const EngineOptions& options) {
   lesson03::PagedOptions paged{.block_size = options.block_size,
                                .num_blocks = blocks_for(model, options)};
   lesson08::ServeOptions serve = options.serve;
   const lesson11::HostTierOptions host{.host_blocks = options.host_blocks};
-  switch (options.lesson) {
+  const bool fp8 = model.config().kv_format == kv::KvFormat::kFp8;
+  switch (options.lesson == 14 && !fp8 ? 8 : options.lesson) {
     case 8:
-      return std::make_unique<EngineOf<lesson08::Server>>(model, paged, serve);
+      return std::make_unique<EngineCoreOf<lesson08::Server>>(model, paged, serve);
     case 9: {
       static lesson09::NgramDrafter drafter;  // keeps nothing from call to call
       serve.free_order = lesson09::default_serve_options().free_order;
-      return std::make_unique<EngineOf<lesson09::Server>>(model, drafter, paged, serve);
+      return std::make_unique<EngineCoreOf<lesson09::Server>>(model, drafter, paged, serve);
     }
     case 10: {  // blocks of a group of layers, of the same bytes
       const int per_block = lesson10::layers_per_group(lesson10::make_groups(model.config()));
       paged.num_blocks =
           static_cast<int>(int64_t{paged.num_blocks} * model.config().num_layers / per_block);
-      return std::make_unique<EngineOf<lesson10::Server>>(model, paged, serve);
+      return std::make_unique<EngineCoreOf<lesson10::Server>>(model, paged, serve);
     }
     case 11:
-      return std::make_unique<EngineOf<lesson11::Server>>(model, paged, serve, host);
+      return std::make_unique<EngineCoreOf<lesson11::Server>>(model, paged, serve, host);
     case 12:
-      return std::make_unique<EngineOf<lesson12::Server>>(
+      return std::make_unique<EngineCoreOf<lesson12::Server>>(
           model, paged, serve, lesson12::FileTierOptions{.host = host, .file = options.file});
     case 13: {
       if (options.store == nullptr) kv::user_error("--lesson 13 needs --store");
       lesson13::SharedTierOptions tier = options.tier;
       tier.host.host_blocks = options.host_blocks;
-      return std::make_unique<EngineOf<lesson13::Server>>(model, paged, serve, tier,
-                                                          *options.store);
+      return std::make_unique<EngineCoreOf<lesson13::Server>>(model, paged, serve, tier,
+                                                              *options.store);
     }
     case 14: {
-      const bool fp8 = model.config().kv_format == kv::KvFormat::kFp8;
-      if (fp8 && options.num_blocks == 0) {
+      if (options.num_blocks == 0) {
         // A layer in bf16 beside the cache has as many bytes as two layers in FP8.
         const int64_t layers = model.config().num_layers;
         const int64_t room = model.device() == kv::Device::kCuda
@@ -166,7 +167,7 @@ std::unique_ptr<Engine> make_engine(kv::Model& model, const EngineOptions& optio
         paged.num_blocks =
             lesson14::fp8_blocks_in(static_cast<int>(room), model.config(), paged.block_size);
       }
-      return std::make_unique<EngineOf<lesson14::Server>>(model, paged, serve);
+      return std::make_unique<EngineCoreOf<lesson14::Server>>(model, paged, serve);
     }
     default:
       kv::user_error("--lesson {}: wanted 8 to 14, or 0", options.lesson);

@@ -54,9 +54,9 @@ struct Pass {
   EngineState state = {};
 };
 
-class Engine {
+class EngineCore {
  public:
-  virtual ~Engine() = default;
+  virtual ~EngineCore() = default;
   /// Throws UserError for a request that can never run.
   virtual void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) = 0;
   virtual bool abort(int64_t id) = 0;
@@ -69,6 +69,6 @@ class Engine {
 };
 
 /// Borrows the model and the store. Throws UserError for options that do not fit it.
-std::unique_ptr<Engine> make_engine(kv::Model& model, const EngineOptions& options);
+std::unique_ptr<EngineCore> make_engine(kv::Model& model, const EngineOptions& options);
 
 }  // namespace serve

@@ -7,7 +7,7 @@
 
 namespace serve {
 
-EngineThread::EngineThread(Engine& engine, watch::EventLog& log, Reporter on_report,
+EngineThread::EngineThread(EngineCore& engine, watch::EventLog& log, Reporter on_report,
                            watch::Publisher* publisher)
     : engine_(engine), log_(log), on_report_(std::move(on_report)), publisher_(publisher) {
   thread_ = std::thread([this] { run(); });

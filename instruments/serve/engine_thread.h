@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "instruments/publish/event_log.h"
 #include "instruments/serve/engine.h"
+#include "instruments/serve/event_log.h"
 #include "instruments/watch/sockets/sockets.h"
 
 namespace serve {
@@ -48,7 +48,7 @@ class EngineThread {
 
   /// The thread calls `on_report`. The engine's cache tells `log` its events, which the publisher
   /// sends, too, if there is one. All are borrowed.
-  EngineThread(Engine& engine, watch::EventLog& log, Reporter on_report,
+  EngineThread(EngineCore& engine, watch::EventLog& log, Reporter on_report,
                watch::Publisher* publisher);
   /// Ends the thread after the pass that runs.
   ~EngineThread();
@@ -67,7 +67,7 @@ class EngineThread {
   void pass(PassReport& report);
   void submit_now(const Submission& submission, PassReport& report);
 
-  Engine& engine_;
+  EngineCore& engine_;
   watch::EventLog& log_;
   Reporter on_report_;
   watch::Publisher* publisher_;

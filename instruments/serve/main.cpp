@@ -8,6 +8,8 @@
 #include "common/console.h"
 #include "common/error.h"
 #include "common/table.h"
+#include "common/url.h"
+#include "common/utf8.h"
 #include "instruments/serve/server.h"
 #include "instruments/serve/store.h"
 #include "programs/generate.h"
@@ -28,7 +30,7 @@ void add_http_options(kv::CommandLine& command, Options& options) {
   serve::ServerOptions& server = options.server;
   command
       .value("--host ADDRESS", server.http.host,
-             "where to listen; 0.0.0.0: for other machines, too")
+             "where to listen; 0.0.0.0, or :: with IPv6: for other machines, too")
       .not_empty();
   command.value("--port N", server.http.port, "0: any free one").between(0, 65535);
   command
@@ -114,7 +116,7 @@ void add_api_options(kv::CommandLine& command, Options& options) {
              "the model's name in requests; without it the name of its folder")
       .not_empty();
   command.value("--chat-template NAME", server.chat_template, "auto: as the model's folder says")
-      .one_of({"auto", "chatml", "none"});
+      .one_of({"auto", "chatml", "qwen3", "none"});
   command.flag("--enable-prompt-tokens-details", server.tell_cached,
                "answers say how many of the prompt's tokens were found in the cache");
   command
@@ -172,7 +174,6 @@ void run(Options& options) {
   if (server.model_name.empty()) {
     server.model_name = std::filesystem::canonical(server.model_dir).filename().string();
   }
-  server.seed = options.generate.sampling.seed;
   server.http.max_body = static_cast<size_t>(options.max_body_mib) << 20;
   lesson08::ServeOptions& serve = server.engine.serve;
   serve.caching = !options.no_caching;
@@ -185,15 +186,15 @@ void run(Options& options) {
 
   if (!options.store.empty()) open_store(options);
 
-  serve::Server running(model, server);
+  serve::ApiServer running(model, server);
   const kv::Console console;
-  console.print("{} on {}, lesson {:02}: {} of {}, {} for a request\n", server.model_name,
-                kv::describe(model.device()), server.engine.lesson,
-                kv::count_of(running.num_blocks(), "block"),
+  console.print("{} on {}, lesson {:02}: {} of {}, {} for a request\n",
+                kv::printable(server.model_name), kv::describe(model.device()),
+                server.engine.lesson, kv::count_of(running.num_blocks(), "block"),
                 kv::count_of(server.engine.block_size, "token"),
                 kv::count_of(running.max_model_len(), "token"));
-  console.print("http://{}:{}  (chat template: {}; Ctrl-C ends it)\n", server.http.host,
-                running.port(), running.chat_template());
+  console.print("http://{}  (chat template: {}; Ctrl-C ends it)\n",
+                kv::host_and_port(server.http.host, running.port()), running.chat_template());
   console.flush();
   running.run(true);
 }
@@ -209,7 +210,11 @@ int main(int argc, char** argv) {
       "./course serve");
   add_http_options(command, options);
   kv::add_model_options(command, options.generate);
-  kv::add_seed_option(command, options.generate, "of requests that give none");
+  command
+      .value("--seed N", options.server.seed,
+             "of requests that give none; without it each of them gets one of its own, which its "
+             "answer tells")
+      .between(0, INT64_MAX);
   add_engine_options(command, options);
   add_api_options(command, options);
   return kv::run_main(command, argc, argv, [&] { run(options); });

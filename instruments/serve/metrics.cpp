@@ -104,7 +104,8 @@ std::string Metrics::text() const {
     text += head(name, "counter", help) + fmt::format("{}{{{}}} {}\n", name, labels_, value);
   };
   gauge("vllm:num_requests_running", "Requests that hold blocks.", num_running);
-  gauge("vllm:num_requests_waiting", "Requests that wait for blocks.", num_waiting);
+  gauge("vllm:num_requests_waiting", "Requests that wait for blocks or for the store.",
+        num_waiting);
   gauge("vllm:kv_cache_usage_perc", "Share of the blocks in use, 0 to 1.", kv_usage);
   text += head("vllm:cache_config_info", "gauge", "The pool.") + cache_config_;
   counter("vllm:prefix_cache_queries_total", "Tokens looked up in the cache.", prefix_queries);

@@ -42,7 +42,8 @@ class Metrics {
   int64_t prefix_queries = 0, prefix_hits = 0;
   int64_t external_queries = 0, external_hits = 0;
   int64_t preemptions = 0, prompt_tokens = 0, generation_tokens = 0;
-  std::map<std::string, int64_t> finished = {{"stop", 0}, {"length", 0}, {"abort", 0}};
+  std::map<std::string, int64_t> finished = {
+      {"stop", 0}, {"length", 0}, {"abort", 0}, {"error", 0}, {"repetition", 0}};
   int64_t refused = 0;  // requests that came when the queue was full
   int64_t equal_bits_checked = 0, equal_bits_failed = 0;
   std::vector<std::pair<const char*, int64_t>> store_blocks = {};  // by what happened to them

@@ -144,7 +144,8 @@ void Requests::note_started(const Started& started, Clock::time_point began) {
   leave_queue(choice);
   choice.started = began;
   metrics_.queue_time.observe(began - std::min(choice.live->arrived, began));
-  choice.live->answer.note_cached(started.num_cached);
+  choice.live->answer.note_cached(static_cast<int>(started.id - choice.live->first_id),
+                                  started.num_cached);
 }
 
 void Requests::count_lookups(const Pass& pass) {

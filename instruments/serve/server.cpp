@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/utf8.h"
 #include "instruments/serve/api/fields.h"
+#include "instruments/serve/api/spelling.h"
 #include "instruments/serve/http/framing.h"
 #include "instruments/serve/pages.h"
 
@@ -44,9 +45,12 @@ EngineOptions with_log(EngineOptions options, watch::EventLog& log) {
   return options;
 }
 
-RequestLimits with_length(RequestLimits limits, const kv::Model& model, const Engine& engine,
-                          const EngineOptions& options) {
-  const int positions = model.config().max_position_embeddings;
+RequestLimits with_length(RequestLimits limits, const kv::Model& model,
+                          const kv::Tokenizer& tokenizer, const std::filesystem::path& model_dir,
+                          const EngineCore& engine, const EngineOptions& options) {
+  const auto positions = static_cast<int>(
+      std::min({int64_t{model.config().max_position_embeddings}, tokenizer.config().max_length,
+                int64_t{defaults_of(model_dir).max_length}}));
   const auto room = static_cast<int>(engine.max_tokens(positions));
   // Without chunks a request that is preempted computes all its tokens again in one pass.
   const lesson08::SchedulerOptions& scheduler = options.serve.scheduler;
@@ -64,7 +68,7 @@ RequestLimits with_length(RequestLimits limits, const kv::Model& model, const En
 
 ApiRules rules_of(const ServerOptions& options) {
   ApiRules rules{.model_name = options.model_name,
-                 .defaults = defaults_of(options.model_dir.string()),
+                 .defaults = defaults_of(options.model_dir),
                  .by_priority = options.engine.serve.scheduler.order == lesson08::Order::kPriority,
                  .has_store = options.engine.store != nullptr,
                  .prefill = options.prefill,
@@ -75,40 +79,43 @@ ApiRules rules_of(const ServerOptions& options) {
 
 }  // namespace
 
-const std::vector<Server::Route> Server::kRoutes = {
+const std::vector<ApiServer::Route> ApiServer::kRoutes = {
     {"POST", "/v1/completions", true,
-     [](Server& server, const Shared& to) { server.generate(to, parse_completion); }},
+     [](ApiServer& server, const Shared& to) { server.generate(to, parse_completion); }},
     {"POST", "/v1/chat/completions", true,
-     [](Server& server, const Shared& to) { server.generate(to, parse_chat); }},
-    {"GET", "/v1/models", true, &Server::models},
-    {"POST", "/tokenize", true, &Server::tokenize},
-    {"POST", "/detokenize", true, &Server::detokenize},
-    {"GET", "/kv_events", true, &Server::kv_events},
-    {"GET", "/kv_snapshot", true, &Server::kv_snapshot},
+     [](ApiServer& server, const Shared& to) { server.generate(to, parse_chat); }},
+    {"GET", "/v1/models", true, &ApiServer::models},
+    {"GET", "/v1/models/", true, &ApiServer::models},
+    {"POST", "/tokenize", true, &ApiServer::tokenize},
+    {"POST", "/detokenize", true, &ApiServer::detokenize},
+    {"GET", "/kv_events", true, &ApiServer::kv_events},
+    {"GET", "/kv_snapshot", true, &ApiServer::kv_snapshot},
     {"GET", "/metrics", false,
-     [](Server& server, const Shared& to) {
+     [](ApiServer& server, const Shared& to) {
        to->reply(200, server.metrics_.text(), "text/plain; version=0.0.4; charset=utf-8");
      }},
-    {"GET", "/health", false, &Server::health},
-    {"GET", "/ping", false, &Server::health},
+    {"GET", "/health", false, &ApiServer::health},
+    {"GET", "/ping", false, &ApiServer::health},
     {"GET", "/version", false,
-     [](Server&, const Shared& to) { to->reply(200, R"({"version":"page-by-page 0.1"})"); }},
-    {"GET", "/", false, &Server::page},
-    {"GET", "/pages/", false, &Server::page},
+     [](ApiServer&, const Shared& to) { to->reply(200, R"({"version":"page-by-page 0.1"})"); }},
+    {"GET", "/", false, &ApiServer::page},
+    {"GET", "/pages/", false, &ApiServer::page},
 };
 
-Server::Server(kv::Model& model, const ServerOptions& options)
+ApiServer::ApiServer(kv::Model& model, const ServerOptions& options)
     : model_(model),
       engine_id_(new_id()),
       options_(options),
       tokenizer_(kv::Tokenizer::load(options.model_dir)),
-      chat_template_(chat_template_of(options.model_dir, options.chat_template)),
+      chat_template_(options.model_dir, options.chat_template, tokenizer_),
       engine_(make_engine(model, with_log(options.engine, log_))),
-      limits_(with_length(options.limits, model, *engine_, options.engine)),
+      limits_(with_length(options.limits, model, tokenizer_, options.model_dir, *engine_,
+                          options.engine)),
       rules_(rules_of(options)),
       metrics_(options.model_name, limits_.max_model_len, options.engine.block_size,
                engine_->num_blocks()),
-      requests_(tokenizer_, model.config().eos_token_ids, limits_, metrics_),
+      requests_(tokenizer_, tokenizer_.with_eos_token(model.config().eos_token_ids), limits_,
+                metrics_),
       http_(options.http, [this](const Shared& exchange) { handle(exchange); }) {
   for (int32_t id = 0; id < tokenizer_.vocab_size(); ++id) {
     if (!tokenizer_.has(id)) continue;
@@ -126,19 +133,19 @@ Server::Server(kv::Model& model, const ServerOptions& options)
   requests_.set_engine(thread_.get());
 }
 
-void Server::run(bool with_signals) {
+void ApiServer::run(bool with_signals) {
   if (with_signals) http_.on_first_signal([this] { begin_drain(); });
   http_.run();
 }
 
-void Server::drain() {
+void ApiServer::drain() {
   http_.post([this] { begin_drain(); });
 }
-void Server::stop() {
+void ApiServer::stop() {
   http_.post([this] { http_.stop(); });
 }
 
-void Server::begin_drain() {
+void ApiServer::begin_drain() {
   draining_ = true;
   tell_cache_events();
   for (const Shared& reader : std::exchange(event_readers_, {})) {
@@ -148,7 +155,7 @@ void Server::begin_drain() {
   http_.drain(std::chrono::milliseconds(static_cast<int64_t>(1000 * options_.drain_seconds)));
 }
 
-void Server::take(const PassReport& report) {
+void ApiServer::take(const PassReport& report) {
   num_blocks_used_ = report.pass.state.num_blocks_used;
   metrics_.kv_usage = static_cast<double>(report.pass.state.num_blocks_used) /
                       static_cast<double>(engine_->num_blocks());
@@ -159,14 +166,14 @@ void Server::take(const PassReport& report) {
   http_.after_writing([this] { tell_cache_events(); });
 }
 
-void Server::tell_cache_events() {
+void ApiServer::tell_cache_events() {
   for (const watch::Frame& frame : std::exchange(new_events_, {})) {
     const std::string event = events_.add(frame);
     for (const Shared& reader : event_readers_) reader->write(event);
   }
 }
 
-void Server::handle(const Shared& exchange) {
+void ApiServer::handle(const Shared& exchange) {
   try {
     if (options_.cors) exchange->add_header("Access-Control-Allow-Origin", "*");
     dispatch(exchange);
@@ -179,10 +186,10 @@ void Server::handle(const Shared& exchange) {
   }
 }
 
-const Server::Route& Server::route_of(const Exchange& exchange) {
+const ApiServer::Route& ApiServer::route_of(const Exchange& exchange) {
   const auto found = std::ranges::find_if(kRoutes, [&](const Route& route) {
-    return exchange.path() == route.path ||
-           (route.path == "/pages/" && exchange.path().starts_with(route.path));
+    return exchange.path() == route.path || (route.path.size() > 1 && route.path.ends_with('/') &&
+                                             exchange.path().starts_with(route.path));
   });
   if (found == kRoutes.end()) {
     throw ApiError(404, fmt::format("There is no route {}.", exchange.path()));
@@ -194,24 +201,26 @@ const Server::Route& Server::route_of(const Exchange& exchange) {
   return *found;
 }
 
-void Server::dispatch(const Shared& exchange) {
+void ApiServer::dispatch(const Shared& exchange) {
   if (!exchange->fault().empty()) throw ApiError(400, exchange->fault());
   if (options_.cors && exchange->method() == "OPTIONS") {
-    exchange->add_header("Access-Control-Allow-Methods", "GET, POST");
+    // Clients have headers of their own; "*" would not stand for Authorization.
+    const std::string asked = exchange->header("Access-Control-Request-Headers");
+    exchange->add_header("Access-Control-Allow-Methods", "GET, HEAD, POST");
     exchange->add_header("Access-Control-Allow-Headers",
-                         "Authorization, Content-Type, Last-Event-ID");
+                         asked.empty() ? "Authorization, Content-Type, Last-Event-ID" : asked);
+    exchange->add_header("Vary", "Access-Control-Request-Headers");
     return exchange->reply(204, "");
   }
   const Route& route = route_of(*exchange);
   if (route.needs_key && !options_.api_key.empty() &&
-      !same_secret(exchange->header("Authorization"), "Bearer " + options_.api_key)) {
+      !same_secret(bearer_of(exchange->header("Authorization")), options_.api_key)) {
     throw ApiError(401, "Unauthorized: wanted the header \"Authorization: Bearer KEY\"");
   }
   if (route.method == "POST") {
-    const std::string type = exchange->header("Content-Type");
     // A browser asks before it sends JSON to another origin, so no foreign page can make this
     // server compute.
-    if (!same_ignoring_case(type.substr(0, type.find(';')), "application/json")) {
+    if (!is_media_type(exchange->header("Content-Type"), "application/json")) {
       throw ApiError(415, "Unsupported Media Type: Only 'application/json' is allowed");
     }
     if (draining_) throw ApiError(503, "the server is shutting down");
@@ -219,32 +228,36 @@ void Server::dispatch(const Shared& exchange) {
   route.handle(*this, exchange);
 }
 
-void Server::health(const Shared& exchange) {
+void ApiServer::health(const Shared& exchange) {
   exchange->reply(draining_ || !requests_.failure().empty() ? 503 : 200, "");
 }
 
-void Server::models(const Shared& exchange) {
-  exchange->reply(
-      200,
-      fmt::format(R"({{"object":"list","data":[{{"id":{0},"object":"model","created":0,)"
-                  R"("owned_by":"page-by-page","root":{0},"parent":null,"max_model_len":{1},)"
-                  R"("permission":[{{"id":"modelperm","object":"model_permission","created":0,)"
-                  R"("allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,)"
-                  R"("allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,)"
-                  R"("organization":"*","group":null,"is_blocking":false}}],)"
-                  R"("chat_template":"{2}","block_size":{3}}}]}})",
-                  json_text(options_.model_name), max_model_len(), chat_template(),
-                  options_.engine.block_size));
+void ApiServer::models(const Shared& exchange) {
+  const std::string model = fmt::format(
+      R"({{"id":{0},"object":"model","created":0,)"
+      R"("owned_by":"page-by-page","root":{0},"parent":null,"max_model_len":{1},)"
+      R"("permission":[{{"id":"modelperm","object":"model_permission","created":0,)"
+      R"("allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,)"
+      R"("allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,)"
+      R"("organization":"*","group":null,"is_blocking":false}}],)"
+      R"("chat_template":"{2}","block_size":{3}}})",
+      json_text(options_.model_name), max_model_len(), chat_template(), options_.engine.block_size);
+  const std::string all = "/v1/models";
+  if (exchange->path().size() <= all.size() + 1) {
+    return exchange->reply(200, R"({"object":"list","data":[)" + model + "]}");
+  }
+  check_model(exchange->path().substr(all.size() + 1), rules_);
+  exchange->reply(200, model);
 }
 
-std::vector<int32_t> Server::tokens_of(const Conversation& conversation) const {
+std::vector<int32_t> ApiServer::tokens_of(const Conversation& conversation) const {
   size_t num_bytes = 0;
   for (const Message& message : conversation.messages) num_bytes += message.content.size();
   check_size(num_bytes, "messages");
-  return render(conversation, chat_template_, tokenizer_);
+  return chat_template_.render(conversation);
 }
 
-std::vector<int32_t> Server::tokens_of(const Prompt& prompt) const {
+std::vector<int32_t> ApiServer::tokens_of(const Prompt& prompt, bool add_special) const {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) {
     for (const int32_t id : *ids) {
       if (id >= model_.config().vocab_size) {
@@ -255,11 +268,12 @@ std::vector<int32_t> Server::tokens_of(const Prompt& prompt) const {
   }
   const std::string& text = std::get<std::string>(prompt);
   check_size(text.size(), "prompt");
-  return tokenizer_.encode(text, true);
+  std::vector<int32_t> ids = tokenizer_.encode(text, true);
+  return add_special ? tokenizer_.with_special_tokens(std::move(ids)) : ids;
 }
 
 /// A text that is surely too long is refused before it is tokenised.
-void Server::check_size(size_t num_bytes, const char* field) const {
+void ApiServer::check_size(size_t num_bytes, const char* field) const {
   if (num_bytes / longest_token_ <= static_cast<size_t>(max_model_len())) return;
   throw ApiError(400,
                  fmt::format("{} bytes of text exceed the model's maximum context length ({}); "
@@ -268,23 +282,30 @@ void Server::check_size(size_t num_bytes, const char* field) const {
                  field);
 }
 
-void Server::tokenize(const Shared& exchange) {
+void ApiServer::tokenize(const Shared& exchange) {
   const kv::Json json = parse_body(exchange->body());
   Fields fields(json);
   check_model(fields.text("model", rules_.model_name), rules_);
-  if (fields.find("messages") == nullptr && fields.find("prompt") == nullptr) {
-    fields.wrong("prompt", "a string, or messages in its place");
+  const bool chat = fields.find("messages") != nullptr;
+  if (chat == (fields.find("prompt") != nullptr)) {
+    fields.wrong("prompt", "a string, or messages instead");
   }
-  const std::vector<int32_t> ids = fields.find("messages") != nullptr
-                                       ? tokens_of(parse_conversation(fields))
-                                       : tokens_of(fields.text("prompt"));
+  const bool with_strings = fields.boolean("return_token_strs", false);
+  refuse_for_tokenize(fields);
+  const bool add_special = fields.boolean("add_special_tokens", !chat);
+  std::vector<int32_t> ids = chat ? tokens_of(parse_conversation(fields, exchange->body()))
+                                  : tokens_of(fields.text("prompt"), add_special);
+  if (chat && add_special) ids = tokenizer_.with_special_tokens(std::move(ids));
+  warn_unknown(fields.unknown());
+  ordered_json strings;
+  if (with_strings) strings = spelled(tokenizer_, ids);
   exchange->reply(200, dump({{"count", ids.size()},
                              {"max_model_len", max_model_len()},
                              {"tokens", ids},
-                             {"token_strs", nullptr}}));
+                             {"token_strs", strings}}));
 }
 
-void Server::detokenize(const Shared& exchange) {
+void ApiServer::detokenize(const Shared& exchange) {
   const kv::Json json = parse_body(exchange->body());
   Fields fields(json);
   check_model(fields.text("model", rules_.model_name), rules_);
@@ -293,10 +314,11 @@ void Server::detokenize(const Shared& exchange) {
   for (const int32_t id : ids) {
     if (!tokenizer_.has(id)) fields.wrong("tokens", "ids of the vocabulary");
   }
+  warn_unknown(fields.unknown());
   exchange->reply(200, dump({{"prompt", tokenizer_.decode(ids)}}));
 }
 
-void Server::generate(const Shared& exchange, Parse parse) {
+void ApiServer::generate(const Shared& exchange, Parse parse) {
   if (!requests_.failure().empty()) {
     throw ApiError(500, "the engine has failed: " + requests_.failure());
   }
@@ -308,9 +330,15 @@ void Server::generate(const Shared& exchange, Parse parse) {
   if (request.chat) {
     prompts.push_back(tokens_of(request.conversation));
     if (prompts.front().empty()) throw ApiError(400, "the messages are empty", "messages");
+    if (request.add_special) {
+      prompts.front() = tokenizer_.with_special_tokens(std::move(prompts.front()));
+    }
   }
-  for (const Prompt& prompt : request.prompts) prompts.push_back(tokens_of(prompt));
-  const AnswerHead head{.id = (request.chat ? "chatcmpl-" : "cmpl-") + new_id(),
+  for (const Prompt& prompt : request.prompts) {
+    prompts.push_back(tokens_of(prompt, request.add_special));
+  }
+  const std::string id = request.request_id.empty() ? new_id() : request.request_id;
+  const AnswerHead head{.id = (request.chat ? "chatcmpl-" : "cmpl-") + id,
                         .model_name = options_.model_name,
                         .engine_id = engine_id_,
                         .created = std::time(nullptr),
@@ -318,7 +346,7 @@ void Server::generate(const Shared& exchange, Parse parse) {
   requests_.start(exchange, request, prompts, head);
 }
 
-void Server::warn_unknown(const std::vector<std::string>& names) {
+void ApiServer::warn_unknown(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (warned_.size() >= 100 || !warned_.insert(name).second) continue;
     fmt::print(stderr, "warning: requests have a field {} that is unknown, and ignored\n",
@@ -326,7 +354,7 @@ void Server::warn_unknown(const std::vector<std::string>& names) {
   }
 }
 
-void Server::kv_events(const Shared& exchange) {
+void ApiServer::kv_events(const Shared& exchange) {
   tell_cache_events();
   const std::string last = exchange->header("Last-Event-ID");
   exchange->begin_stream("text/event-stream; charset=utf-8");
@@ -341,12 +369,12 @@ void Server::kv_events(const Shared& exchange) {
   };
 }
 
-void Server::kv_snapshot(const Shared& exchange) {
+void ApiServer::kv_snapshot(const Shared& exchange) {
   tell_cache_events();
   exchange->reply(200, events_.snapshot(options_.engine.block_size, engine_->num_blocks()));
 }
 
-void Server::page(const Shared& exchange) {
+void ApiServer::page(const Shared& exchange) {
   std::optional<std::filesystem::path> file = options_.page;
   if (exchange->path() != "/") {
     file = file_in(options_.pages, exchange->path().substr(std::string("/pages/").size()));

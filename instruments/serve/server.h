@@ -30,21 +30,21 @@ struct ServerOptions {
   bool cors = false;
   bool tell_cached = false;  // usage has prompt_tokens_details
   bool prefill = false;      // each request is computed up to its first token, for another server
-  uint64_t seed = 0;         // of requests that give none
+  std::optional<uint64_t> seed = {};  // of requests that give none; without it each gets its own
   double drain_seconds = 30;
   std::filesystem::path page = {}, pages = {};        // the page at /, and the folder at /pages/
   std::string kv_events = {}, kv_events_replay = {};  // ZeroMQ endpoints; empty means none
 };
 
-class Server {
+class ApiServer {
  public:
   /// Borrows the model. Listens from now on. Throws UserError.
-  Server(kv::Model& model, const ServerOptions& options);
+  ApiServer(kv::Model& model, const ServerOptions& options);
 
   int port() const { return http_.port(); }
   int max_model_len() const { return limits_.max_model_len; }
   int num_blocks() const { return engine_->num_blocks(); }
-  const char* chat_template() const { return name_of(chat_template_); }
+  const std::string& chat_template() const { return chat_template_.name(); }
 
   /// Serves until stop(), or until a signal has drained it (with_signals). Returns normally then.
   void run(bool with_signals = false);
@@ -60,7 +60,7 @@ class Server {
   struct Route {
     std::string method, path;
     bool needs_key;
-    std::function<void(Server&, const Shared&)> handle;
+    std::function<void(ApiServer&, const Shared&)> handle;
   };
   static const std::vector<Route> kRoutes;
 
@@ -78,7 +78,7 @@ class Server {
   void kv_snapshot(const Shared& exchange);
   void page(const Shared& exchange);
 
-  std::vector<int32_t> tokens_of(const Prompt& prompt) const;
+  std::vector<int32_t> tokens_of(const Prompt& prompt, bool add_special) const;
   std::vector<int32_t> tokens_of(const Conversation& conversation) const;
   void check_size(size_t num_bytes, const char* field) const;
   void take(const PassReport& report);
@@ -93,7 +93,7 @@ class Server {
   ChatTemplate chat_template_;
   size_t longest_token_ = 1;  // bytes
   watch::EventLog log_;       // the engine's cache tells it
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<EngineCore> engine_;
   std::unique_ptr<watch::Publisher> publisher_;
   RequestLimits limits_;
   ApiRules rules_;

@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "common/url.h"
+#include "common/utf8.h"
 #include "lessons/13_shared_tier/cli/memory_store.h"
 #include "lessons/13_shared_tier/cli/redis_store.h"
 
@@ -20,10 +22,11 @@ std::shared_ptr<lesson13::BlockStore> open_store(const std::string& name) {
       lesson13::make_redis_store(lesson13::parse_redis_address(name));
   const lesson13::BlockName any = lesson13::root_name(0);
   if (!store->find({&any, 1})) {
-    fmt::print(stderr,
-               "warning: the store {} does not answer, or wants another password; until it does, "
-               "nothing is shared\n",
-               name.substr(name.rfind('@') + 1));  // without the password
+    const std::string warning = fmt::format(
+        "warning: the store {} does not answer, or wants another password; until it does, nothing "
+        "is shared",
+        kv::without_password(name));
+    fmt::print(stderr, "{}\n", kv::one_line(warning));
   }
   return store;
 }

@@ -24,7 +24,9 @@ std::string TextStream::decode(int32_t token) {
 
 std::string TextStream::push(int32_t token) {
   ++num_tokens_;
-  return release(decode(token));
+  std::string text = decode(token);
+  num_characters_ += serve::num_characters(text);
+  return release(std::move(text));
 }
 
 /// Returns the part of held_ + text that is certain.

@@ -31,6 +31,8 @@ class TextStream {
   std::string push(int32_t token);
   /// Returns the rest at the end. An unfinished character becomes U+FFFD.
   std::string finish();
+  /// Whole characters of the text of all tokens so far, those of a stop string included.
+  int num_characters() const { return num_characters_; }
   /// The stop string that ended the text.
   const std::optional<std::string>& stop() const { return stop_; }
 
@@ -43,7 +45,7 @@ class TextStream {
   TextOptions options_;
   std::string half_;  // bytes of an unfinished character
   std::string held_;  // text that a stop string could begin with
-  int num_tokens_ = 0;
+  int num_tokens_ = 0, num_characters_ = 0;
   std::optional<std::string> stop_;
 };
 

@@ -42,8 +42,7 @@ void print_chains(const kv::Console& console, const Watcher& watcher, size_t max
   const std::vector<Chain> chains = mirror.chains();
   if (chains.empty() || max_prefixes == 0) return;
   kv::Table table({"a prefix; its own part begins", "blocks", "tokens", "its own", "came again"});
-  for (size_t i = 0; i < std::min(max_prefixes, chains.size()); ++i) {
-    const Chain& chain = chains[i];
+  for (const Chain& chain : std::span(chains).first(std::min(max_prefixes, chains.size()))) {
     const std::vector<BlockName> blocks = mirror.blocks_of(chain);
     const auto again = std::ranges::count_if(
         blocks, [&](const BlockName& name) { return mirror.find(name)->was_evicted; });
@@ -74,7 +73,7 @@ std::string batch_line(const Watcher& watcher, const Frame& frame, const Watcher
                        step.ts - watcher.first_ts(), frame.seq, step.changes.stored,
                        step.changes.again, step.changes.removed, watcher.mirror().num_blocks());
   }
-  return step.note.empty() ? line : fmt::format("{}! {}\n", line, step.note);
+  return step.note.empty() ? line : fmt::format("{}! {}\n", line, kv::one_line(step.note));
 }
 
 void print_account(const kv::Console& console, const Watcher& watcher, size_t max_prefixes,
@@ -87,23 +86,26 @@ void print_account(const kv::Console& console, const Watcher& watcher, size_t ma
   console.print("blocks stored    {}; {} of them had been evicted, and came again\n",
                 with_commas(changes.stored), with_commas(changes.again));
   console.print("blocks evicted   {}\n", with_commas(changes.removed));
-  if (changes.cleared > 0) {
-    console.print("cache cleared    {}\n", kv::count_of(changes.cleared, "time"));
-  }
+  const std::string cleared = kv::count_of(changes.cleared, "time");
+  if (changes.cleared > 0) console.print("cache cleared    {}\n", cleared);
   console.print("blocks standing  {}\n", with_commas(mirror.num_blocks()));
-  if (counts.restarts > 0) {
-    console.print("server restarts  {}\n", with_commas(counts.restarts));
-  }
+  if (counts.restarts > 0) console.print("server restarts  {}\n", with_commas(counts.restarts));
   if (counts.batches + counts.unreadable == 0) {
-    console.print("nothing came     what stands in the cache is not known\n");
+    console.print("nothing came     what is in the cache is not known\n");
   } else if (watcher.is_complete()) {
-    console.print("nothing missing  what stands here stands in the cache\n");
+    console.print("nothing missing  what is here is in the cache\n");
   } else {
     console.print(
         "missing          {}, {} that made no sense, {} of an unknown kind:\n"
         "                 the cache may hold other blocks than these\n",
-        kv::count_of(counts.missing, "batch"), with_commas(counts.unreadable),
+        kv::count_of(counts.missing, "batch"),
+        with_commas(counts.unreadable) +
+            (counts.senseless == 0 ? "" : " and " + kv::count_of(counts.senseless, "event")),
         kv::count_of(counts.unknown, "event"));
+    if (counts.unproven > 0) {
+      console.print("lost connections {}, after which it may have been another server\n",
+                    with_commas(counts.unproven));
+    }
   }
   print_chains(console, watcher, max_prefixes, words);
 }
@@ -122,7 +124,9 @@ nlohmann::json json_of(const Watcher& watcher) {
           {"missing_batches", counts.missing},
           {"repeated_batches", counts.repeated},
           {"unreadable_batches", counts.unreadable},
+          {"senseless_events", counts.senseless},
           {"unknown_events", counts.unknown},
+          {"lost_connections", counts.unproven},
           {"server_restarts", counts.restarts},
           {"blocks_stored", counts.changes.stored},
           {"blocks_that_came_again", counts.changes.again},

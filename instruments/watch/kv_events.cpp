@@ -9,6 +9,7 @@
 #include <span>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/utf8.h"
 
 namespace watch {
@@ -58,7 +59,7 @@ class Checked : public nlohmann::json_sax<json> {
 /// The fields of an array or a map, and errors that say which one is wrong.
 class Fields {
  public:
-  /// `skipped`: what stands in an array before its first field.
+  /// `skipped`: what is in an array before its first field.
   Fields(const json& value, std::span<const char* const> names, size_t skipped, std::string where)
       : value_(value), names_(names), skipped_(skipped), where_(std::move(where)) {}
 
@@ -83,12 +84,10 @@ class Fields {
     return found;
   }
   int64_t integer(size_t i, const json& value, int64_t largest) const {
-    if (!value.is_number_integer()) wrong(i, value.type_name(), "an integer");
-    const auto big = static_cast<uint64_t>(largest);
-    const bool fits =
-        value.is_number_unsigned() ? value.get<uint64_t>() <= big : value.get<int64_t>() >= 0;
-    if (!fits) wrong(i, value.dump(), fmt::format("0 to {}", largest));
-    return value.get<int64_t>();
+    if (!value.is_number()) wrong(i, value.type_name(), "an integer");
+    const std::optional<int64_t> found = kv::integer_in(value, 0, largest);
+    if (!found) wrong(i, value.dump(), fmt::format("an integer from 0 to {}", largest));
+    return *found;
   }
   std::string text(size_t i, const char* otherwise) const {
     const json* const found = find(i);
@@ -99,9 +98,9 @@ class Fields {
     return text;
   }
   BlockHash hash(size_t i, const json& value) const {
-    if (value.is_number_unsigned()) return hash_of(value.get<uint64_t>());
-    if (value.is_number_integer()) return hash_of(static_cast<uint64_t>(value.get<int64_t>()));
-    if (!value.is_binary()) wrong(i, value.type_name(), "a number or bytes");
+    if (value.is_number_integer()) return hash_of(value.get<uint64_t>());  // older: a signed one
+    if (const auto whole = kv::unsigned_in(value)) return hash_of(*whole);
+    if (!value.is_binary()) wrong(i, value.type_name(), "a whole number or bytes");
     const auto& bytes = value.get_binary();
     return {bytes.begin(), bytes.end()};
   }
@@ -130,20 +129,29 @@ constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
 // Tokens. A picture counts those of all its blocks in an int.
 constexpr int64_t kMaxBlockSize = 1 << 16;
 
-BlockStored stored_of(const Fields& fields) {
+/// Blocks stand wherever they are stored, whatever is wrong with the tokens that are told of them.
+BlockStored stored_of(const Fields& fields, std::vector<std::string>& problems) {
   BlockStored event{.block_hashes = fields.hashes(0), .place = fields.place(5, 8)};
   if (const json* const parent = fields.find(1)) event.parent_block_hash = fields.hash(1, *parent);
-  for (const json& token : fields.array(2)) {
-    event.token_ids.push_back(static_cast<int32_t>(fields.integer(2, token, kMaxInt)));
-  }
   event.block_size = static_cast<int>(fields.integer(3, fields.at(3, "an integer"), kMaxBlockSize));
   event.lora_name = fields.text(6, "");
-  const size_t count = event.block_hashes.size();
-  if (!event.token_ids.empty() &&
-      event.token_ids.size() != count * static_cast<size_t>(event.block_size)) {
-    fields.wrong(2, fmt::format("{} tokens", event.token_ids.size()),
-                 fmt::format("{} of {}, or none", count, event.block_size));
+  try {
+    for (const json& token : fields.array(2)) {
+      event.token_ids.push_back(static_cast<int32_t>(fields.integer(2, token, kMaxInt)));
+    }
+    const size_t count = event.block_hashes.size(), num_tokens = event.token_ids.size();
+    const auto size = static_cast<size_t>(event.block_size);
+    if (num_tokens == count * size) return event;
+    // A hybrid model's group may keep some blocks alone, and says all tokens: not which are whose.
+    const bool leaves_some_out = size > 0 && num_tokens % size == 0 && num_tokens / size > count;
+    if (num_tokens > 0 && !leaves_some_out) {
+      fields.wrong(2, fmt::format("{} tokens", num_tokens),
+                   fmt::format("{} of {}, or none", count, size));
+    }
+  } catch (const kv::UserError& error) {
+    problems.emplace_back(error.what());
   }
+  event.token_ids.clear();
   return event;
 }
 
@@ -189,7 +197,8 @@ json json_of(const BlockRemoved& event) {
 json json_of(const AllBlocksCleared&) { return json::array({"AllBlocksCleared"}); }
 
 /// Empty for an event of another kind.
-std::optional<Event> event_of(const json& value, size_t number) {
+std::optional<Event> event_of(const json& value, size_t number,
+                              std::vector<std::string>& problems) {
   const json* name = nullptr;
   if (value.is_array() && !value.empty()) name = &value[0];
   if (value.is_object() && value.contains("type")) name = &value["type"];
@@ -198,12 +207,10 @@ std::optional<Event> event_of(const json& value, size_t number) {
                    value.type_name());
   }
   if (*name == "AllBlocksCleared") return AllBlocksCleared{};
-  const auto where = [&] {
-    return fmt::format("event {}, {}: ", number, name->get_ref<const std::string&>());
-  };
-  if (*name == "BlockStored") return stored_of({value, kStoredFields, 1, where()});
+  const auto where = fmt::format("event {}, {}: ", number, name->get_ref<const std::string&>());
+  if (*name == "BlockStored") return stored_of({value, kStoredFields, 1, where}, problems);
   if (*name != "BlockRemoved") return std::nullopt;
-  const Fields fields(value, kRemovedFields, 1, where());
+  const Fields fields(value, kRemovedFields, 1, where);
   return BlockRemoved{.block_hashes = fields.hashes(0), .place = fields.place(1, 2)};
 }
 
@@ -224,9 +231,7 @@ uint64_t seq_of(std::string_view bytes) {
 BlockHash hash_of(uint64_t number) { return seq_bytes(number); }
 
 std::string hex(const BlockHash& hash) {
-  std::string digits;
-  for (const char byte : hash) digits += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return digits;
+  return fmt::format("{:02x}", fmt::join(std::vector<uint8_t>(hash.begin(), hash.end()), ""));
 }
 
 std::string encode(const EventBatch& batch) {
@@ -248,22 +253,31 @@ EventBatch decode(std::string_view payload) {
   }
   const Fields fields(all, kBatchFields, 0, "");
   EventBatch batch;
-  const json& ts = fields.at(0, "seconds");
-  if (!ts.is_number() || !std::isfinite(ts.get<double>())) {
-    fields.wrong(0, ts.type_name(), "seconds since 1970");
-  }
-  batch.ts = ts.get<double>();
   const json& events = fields.array(1);
-  for (size_t i = 0; i < events.size(); ++i) {
-    if (auto event = event_of(events[i], i)) {
-      batch.events.push_back(std::move(*event));
-    } else {
-      ++batch.num_unknown;
+  const auto attempt = [&](const auto& read) {
+    try {
+      read();
+    } catch (const kv::UserError& error) {
+      batch.problems.emplace_back(error.what());
     }
+  };
+  attempt([&] {
+    const json& ts = fields.at(0, "seconds");
+    const bool good = ts.is_number() && std::isfinite(ts.get<double>());
+    if (!good) fields.wrong(0, ts.type_name(), "seconds since 1970");
+    batch.ts = ts.get<double>();
+  });
+  for (size_t i = 0; i < events.size(); ++i) {
+    attempt([&] {
+      auto event = event_of(events[i], i, batch.problems);
+      if (event) batch.events.push_back(std::move(*event));
+      if (!event) ++batch.num_unknown;
+    });
   }
-  if (const json* const rank = fields.find(2)) {
-    batch.data_parallel_rank = static_cast<int>(fields.integer(2, *rank, kMaxInt));
-  }
+  attempt([&] {
+    const json* const rank = fields.find(2);
+    if (rank) batch.data_parallel_rank = static_cast<int>(fields.integer(2, *rank, kMaxInt));
+  });
   return batch;
 }
 

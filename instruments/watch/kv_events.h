@@ -38,7 +38,7 @@ struct Place {
 struct BlockStored {
   std::vector<BlockHash> block_hashes = {};
   std::optional<BlockHash> parent_block_hash = {};  // no value: the first block begins with token 0
-  std::vector<int32_t> token_ids = {};  // of all blocks; none if the server does not say
+  std::vector<int32_t> token_ids = {};  // of all blocks; none if the server does not say which
   int block_size = 0;
   Place place = {};
   std::string lora_name = {};                             // empty means none
@@ -59,12 +59,14 @@ struct EventBatch {
   double ts = 0;  // seconds since 1970
   std::vector<Event> events = {};
   int data_parallel_rank = 0;
-  int num_unknown = 0;  // events of other kinds
+  int num_unknown = 0;                     // events of other kinds
+  std::vector<std::string> problems = {};  // what makes no sense, and is left out
 };
 
 /// As vLLM v0.22.1 writes it.
 std::string encode(const EventBatch& batch);
-/// Throws UserError for bytes that are no such batch: "event 2, BlockStored: block_size: ..".
+/// Throws UserError for bytes that are no such batch. An event that makes no sense costs no other
+/// event of its batch: it is one of the problems, "event 2, BlockStored: block_size: ..".
 EventBatch decode(std::string_view payload);
 
 /// An encoded batch and its number.

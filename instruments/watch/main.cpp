@@ -14,8 +14,10 @@
 
 #include "common/error.h"
 #include "common/table.h"
+#include "common/utf8.h"
 #include "instruments/watch/account.h"
 #include "instruments/watch/recording.h"
+#include "instruments/watch/sockets/catch_up.h"
 #include "instruments/watch/sockets/sockets.h"
 #include "programs/report.h"
 #include "programs/run_main.h"
@@ -49,11 +51,12 @@ class Show {
     const Watcher::Step step = watcher_.take(frame);
     if (!lines_ && step.note.empty()) return;
     if (lines_ && !std::exchange(headed_, true)) console_.write(batch_header());
-    console_.write(lines_ ? batch_line(watcher_, frame, step) : "! " + step.note + "\n");
+    console_.write(lines_ ? batch_line(watcher_, frame, step)
+                          : "! " + kv::one_line(step.note) + "\n");
     console_.flush();
   }
 
-  const Watcher& watcher() const { return watcher_; }
+  Watcher& watcher() { return watcher_; }
   const kv::Console& console() const { return console_; }
 
  private:
@@ -67,13 +70,13 @@ void read(const Options& options, RecordingReader& reader, Show& show) {
   Frame frame;
   while (!kv::interrupted() && reader.next(frame)) show.take(frame);
   if (reader.is_cut()) {
-    show.console().print("! {} ends in the middle of a frame\n", options.source);
+    show.console().print("! {} ends in the middle of a frame\n", kv::printable(options.source));
   }
 }
 
 void replay(Subscriber& subscriber, Show& show) {
-  const bool answered = subscriber.replay(show.watcher().next_seq(), milliseconds(2000),
-                                          [&](const Frame& frame) { show.take(frame); });
+  const bool answered = catch_up(subscriber, show.watcher(), milliseconds(2000),
+                                 [&](const Frame& frame) { show.take(frame); });
   if (!answered) show.console().write("! the server does not answer at --replay\n");
 }
 
@@ -81,7 +84,7 @@ void replay(Subscriber& subscriber, Show& show) {
 class Connection {
  public:
   Connection(const kv::Console& console, const std::string& server)
-      : console_(&console), server_(server) {}
+      : console_(&console), server_(kv::printable(server)) {}
 
   void look(Subscriber& subscriber) {
     const bool stands = subscriber.is_connected();
@@ -107,7 +110,7 @@ class Connection {
 };
 
 void listen(const Options& options, Subscriber& subscriber, Show& show) {
-  show.console().print("watching {}; Ctrl-C ends it\n", options.source);
+  show.console().print("watching {}; Ctrl-C ends it\n", kv::printable(options.source));
   show.console().flush();
   Connection connection(show.console(), options.source);
   if (subscriber.can_replay()) replay(subscriber, show);
@@ -115,11 +118,19 @@ void listen(const Options& options, Subscriber& subscriber, Show& show) {
   Frame frame;
   while (!kv::interrupted() && (options.seconds == 0 || Clock::now() < end)) {
     connection.look(subscriber);
-    if (!subscriber.receive(frame, milliseconds(100))) continue;
-    if (subscriber.can_replay() && show.watcher().misses_before(frame)) replay(subscriber, show);
-    show.take(frame);
+    const bool came = subscriber.receive(frame, milliseconds(100));
+    // News of a connection come before its first frame.
+    const bool is_new = subscriber.reconnected() && show.watcher().next_seq() > 0;
+    const bool misses = came && show.watcher().misses_before(frame);
+    if (subscriber.can_replay() && (is_new || misses)) {
+      replay(subscriber, show);
+    } else if (is_new) {
+      show.watcher().doubt();
+    }
+    if (came) show.take(frame);
   }
-  if (!connection.stood()) show.console().print("! {} never answered\n", options.source);
+  if (!connection.stood())
+    show.console().print("! {} never answered\n", kv::printable(options.source));
   if (subscriber.num_refused() > 0) {
     show.console().print("! {} that were no frames of events\n",
                          kv::count_of(subscriber.num_refused(), "message"));
@@ -138,9 +149,7 @@ Words words_of(const Options& options) {
       if (tokenizer->has(id)) known.push_back(id);
     }
     std::string text = tokenizer->decode(known);
-    for (char& c : text) {
-      if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-    }
+    for (char& c : text) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
     return text;
   };
 }
@@ -183,9 +192,9 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   kv::CommandLine command(
-      "What stands in the KV cache of a server: which prefixes, what is evicted, what comes again. "
-      "From the KV events that vLLM publishes (--kv-events-config), or ./course publish, or from a "
-      "recording of them.",
+      "What is in the KV cache of a server: which prefixes, what is evicted, what comes again. "
+      "From the KV events that vLLM publishes (--kv-events-config), or ./course serve "
+      "(--kv-events), or from a recording of them.",
       "./course watch");
   command
       .value("what ENDPOINT|FILE", options.source,

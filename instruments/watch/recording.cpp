@@ -48,8 +48,8 @@ RecordingReader::RecordingReader(const std::filesystem::path& file)
   if (!read(line, kFirstLine.size())) is_cut_ = true;
   if (line.empty() || !kFirstLine.starts_with(line)) {
     kv::user_error(
-        "{}: not a recording of KV events, which begins with '{}'; watch --record and "
-        "publish make one",
+        "{}: not a recording of KV events, which begins with '{}'; watch --record "
+        "makes one",
         name_, kFirstLine.substr(0, kFirstLine.size() - 1));
   }
 }

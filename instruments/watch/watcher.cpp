@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 #include "common/error.h"
 #include "common/table.h"
@@ -16,6 +16,15 @@ void tell(Watcher::Step& step, const std::string& what) {
 }
 
 }  // namespace
+
+void Watcher::start_over() {
+  ++counts_.restarts;
+  mirror_.clear();
+  next_seq_ = 0;
+  rank_.reset();
+  last_ts_ = 0;
+  began_anew_ = true;
+}
 
 Watcher::Step Watcher::take(const Frame& frame) {
   Step step;
@@ -31,16 +40,25 @@ Watcher::Step Watcher::take(const Frame& frame) {
   } catch (const kv::UserError& error) {
     problem = fmt::format("batch {} makes no sense: {}", frame.seq, error.what());
   }
+  if (batch && batch->data_parallel_rank != rank_.value_or(batch->data_parallel_rank)) {
+    tell(step,
+         fmt::format("batch {} is of data-parallel rank {}, passed over: this watches rank {}",
+                     frame.seq, batch->data_parallel_rank, *rank_));
+    return step;
+  }
+  if (batch) rank_ = batch->data_parallel_rank;
   if (frame.seq < next_seq_) {
-    // A server that began anew counts from 0 again, and its clock went on.
-    if (!batch || batch->ts <= last_ts_) {
+    // A server that restarted counts from 0 again, and its clock went on. If it has come as far as
+    // the old one, its last frame is another one.
+    const bool other_last = frame.seq + 1 == next_seq_ && frame.payload != last_payload_;
+    if (!batch || (batch->ts <= last_ts_ && !other_last)) {
       ++counts_.repeated;
       return step;
     }
-    ++counts_.restarts;
-    mirror_.clear();
-    next_seq_ = 0;
-    tell(step, "the server began anew, its cache is empty");
+    start_over();
+  }
+  if (std::exchange(began_anew_, false)) {
+    tell(step, "the server restarted, its cache is empty");
   }
   if (const uint64_t missing = frame.seq - next_seq_; missing > 0) {
     counts_.missing += std::min(static_cast<int64_t>(missing), INT64_MAX - counts_.missing);
@@ -49,17 +67,22 @@ Watcher::Step Watcher::take(const Frame& frame) {
                            frame.seq));
   }
   next_seq_ = frame.seq + 1;
+  last_payload_ = frame.payload;
   if (!batch) {
     ++counts_.unreadable;
     tell(step, problem);
     return step;
   }
-  if (counts_.batches++ == 0) first_ts_ = batch->ts;
-  last_ts_ = step.ts = batch->ts;
+  if (counts_.batches++ == 0 || first_ts_ == 0) first_ts_ = batch->ts;
+  last_ts_ = step.ts = std::max(last_ts_, batch->ts);  // one may lack it
   step.applied = true;
   step.changes = mirror_.apply(*batch);
   counts_.changes += step.changes;
   counts_.unknown += batch->num_unknown;
+  counts_.senseless += std::ssize(batch->problems);
+  for (const std::string& one : batch->problems) {
+    tell(step, fmt::format("batch {} has a part that makes no sense: {}", frame.seq, one));
+  }
   if (batch->num_unknown > 0) {
     tell(step, kv::count_of(batch->num_unknown, "event") + " of an unknown kind");
   }

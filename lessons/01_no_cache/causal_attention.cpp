@@ -21,7 +21,7 @@ float score_of(const float* q, const float* k, int head_dim, float scale) {
 
 void add_key(OnlineSoftmax& sum, float score, const float* v, int head_dim) {
   const float m = std::max(sum.m, score);
-  const float shrink = std::exp(sum.m - m);  // of the sums made with the old m; 0 at first
+  const float shrink = std::exp(sum.m - m);  // rescales sums made with the old m; 0 at first
   const float p = std::exp(score - m);
   sum.m = m;
   sum.l = sum.l * shrink + p;

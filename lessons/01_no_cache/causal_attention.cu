@@ -30,7 +30,7 @@ struct LaneSoftmax {
   float acc[kPerLane<kHeadDim>];  // sum of exp(score - m) * v, this lane's elements
 };
 
-/// This lane's element i of a row; zero where the row has ended (head_dim 80).
+/// This lane's element i of a row; zero past the end of the row (head_dim 80).
 template <int kHeadDim>
 __device__ float element(const bf16* of_row, int i) {
   const int d = static_cast<int>(threadIdx.x) + 32 * i;

@@ -14,8 +14,8 @@ struct CausalAttentionArgs {
   const void* k = nullptr;  // [num_rows, num_kv_heads, head_dim]
   const void* v = nullptr;  // [num_rows, num_kv_heads, head_dim]
   void* out = nullptr;      // [num_rows, num_heads, head_dim]
-  /// The sequences lie one after the other: sequence i has rows first_row[i] .. first_row[i + 1] -
-  /// 1, and its row first_row[i] is its token 0. On the stream's device.
+  /// Sequences are stored back to back: sequence i has rows first_row[i] .. first_row[i + 1] - 1,
+  /// its token 0 first. On the stream's device.
   const int32_t* first_row = nullptr;  // [num_seqs + 1]
   int num_seqs = 0;
   int num_rows = 0;
@@ -23,7 +23,7 @@ struct CausalAttentionArgs {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  int window = 0;  // keys that a query sees at most, its own included; 0 means no limit
+  int window = 0;  // most keys that a query sees, its own included; 0 means no limit
 };
 
 /// The online softmax of one query over the keys so far.
@@ -33,14 +33,14 @@ struct OnlineSoftmax {
   float acc[kv::attention::kMaxHeadDim];  // sum of exp(score - m) * v, [head_dim]
 };
 
-/// Returns the score of a key: the dot product of q and k, elements in ascending order, times
-/// scale. The plain CPU kernel is made of this and add_key().
+/// The score of a key: the dot product of q and k times scale, summed in ascending order of the
+/// elements. The plain CPU kernel consists of this and add_key().
 float score_of(const float* q, const float* k, int head_dim, float scale);
-/// Adds one more key. The sums made with an older, smaller m are scaled to the new one, once.
+/// Adds one more key. If it raises m, the sums so far are rescaled from the old m to the new one.
 void add_key(OnlineSoftmax& sum, float score, const float* v, int head_dim);
 
-/// The plain kernel. A query takes its keys one by one, in ascending order; its bits depend on
-/// nothing else.
+/// The plain kernel. A query visits its keys one by one, in ascending order, so its bits depend
+/// only on the query and those keys.
 void causal_attention_cpu(const CausalAttentionArgs& args);
 void causal_attention_cuda(const CausalAttentionArgs& args, const kv::Stream& stream);
 inline void causal_attention(const CausalAttentionArgs& args, const kv::Stream& stream) {

@@ -57,7 +57,7 @@ void print_order(const kv::Console& console) {
   show("two partial sums, odd and even", halves[0] + halves[1]);
 }
 
-/// Number of rows if each token ran once: every known token but the last, which no pass needs.
+/// The number of rows if each token ran once. A request's last token never has to run.
 int64_t rows_needed(std::span<const kv::Request> requests, const kv::GenerateResult& result) {
   int64_t rows = 0;
   for (size_t i = 0; i < requests.size(); ++i) {

@@ -1,5 +1,5 @@
-// The CPU twins. The plain one is the specification: lesson 01's loop over the keys, with one
-// change: where the row of a key is.
+// The CPU twins. The plain one is the specification: lesson 01's loop over the keys. Only the place
+// of a key's row is different.
 
 #include "decode_attention.h"
 

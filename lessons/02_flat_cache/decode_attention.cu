@@ -16,7 +16,7 @@ namespace {
 using bf16 = __nv_bfloat16;
 using kv::attention::first_key;
 
-// Lesson 01's pieces, as they stand there.
+// The same as in lesson 01.
 
 template <int kHeadDim>
 constexpr int kPerLane = (kHeadDim + 31) / 32;  // elements of a head in a lane
@@ -29,7 +29,7 @@ struct LaneSoftmax {
   float acc[kPerLane<kHeadDim>];  // sum of exp(score - m) * v, this lane's elements
 };
 
-/// This lane's element i of a row; zero where the row has ended (head_dim 80).
+/// This lane's element i of a row; zero past the end of the row (head_dim 80).
 template <int kHeadDim>
 __device__ float element(const bf16* of_row, int i) {
   const int d = static_cast<int>(threadIdx.x) + 32 * i;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Attention of this pass's queries over a flat cache. A decode step has one query per sequence, a
-// prefill many; both are this one kernel.
+// Attention of this pass's queries over a flat cache. A decode step has one query per sequence and
+// a prefill has many; this kernel serves both.
 
 #include <cstdint>
 
@@ -27,7 +27,7 @@ struct DecodeAttentionArgs {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  int window = 0;  // keys that a query sees at most, its own included; 0 means no limit
+  int window = 0;  // most keys that a query sees, its own included; 0 means no limit
   /// CUDA only: room for the groups' partial results, decode_attention_workspace_bytes(). Its owner
   /// fills it with zeros once; the kernel leaves its counters at zero.
   void* workspace = nullptr;
@@ -37,8 +37,8 @@ struct DecodeAttentionArgs {
 /// group.
 size_t decode_attention_workspace_bytes(const DecodeAttentionArgs& args);
 
-/// The plain kernel. A query takes its keys one by one, in ascending order; its bits depend on
-/// nothing else.
+/// The plain kernel. A query visits its keys one by one, in ascending order, so its bits depend
+/// only on the query and those keys.
 void decode_attention_cpu(const DecodeAttentionArgs& args);
 void decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Stream& stream);
 inline void decode_attention(const DecodeAttentionArgs& args, const kv::Stream& stream) {

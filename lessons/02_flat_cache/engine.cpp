@@ -24,7 +24,7 @@ void FlatAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays)
     const int slab = slab_of(rows, seq), num_rows = rows.num_rows_of(seq);
     cache_->check_room(slab, num_rows);
     slab_begin.push_back(cache_->slab_begin(slab));
-    row_seq.insert(row_seq.end(), static_cast<size_t>(num_rows), seq);
+    row_seq.insert(row_seq.end(), num_rows, seq);
   }
   args_ = sizes_of(rows, config_);
   args_.workspace = arrays.workspace(decode_attention_workspace_bytes(args_));
@@ -111,7 +111,7 @@ kv::GenerateResult FlatCacheEngine::generate(std::span<const kv::Request> reques
   kv::note_kv_bytes(result.counters, cache_->bytes_reserved(), cache_->bytes_used());
 
   while (generation.any_active()) {
-    kv::PassRows rows;  // tokens known but not computed: first the prompts, then one of each
+    kv::PassRows rows;  // tokens not computed yet: the prompts at first, then one per request
     for (size_t i = 0; i < generation.size(); ++i) {
       const int computed = cache_->position(static_cast<int>(i));
       if (generation.active(i)) rows.add(i, generation.tokens(i), computed);

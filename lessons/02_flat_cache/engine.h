@@ -39,7 +39,7 @@ class FlatAttention : public kv::Attention {
   void append(const kv::AttentionRows& rows, const kv::Stream& stream) const;
   /// Request i lives in slab i. Each sequence of a pass wants logits, so requests[seq] is its own.
   static int slab_of(const kv::PassRows& rows, int seq) {
-    return static_cast<int>(rows.requests[static_cast<size_t>(seq)]);
+    return static_cast<int>(rows.requests[seq]);
   }
 
   kv::ModelConfig config_;

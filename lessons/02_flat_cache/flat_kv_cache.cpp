@@ -27,16 +27,16 @@ FlatKvCache::FlatKvCache(const kv::ModelConfig& config, kv::Device device, int b
   const int64_t bytes = kv_cache_bytes(config, batch, max_seq_len, element_bytes);
   bytes_per_token_ = config.kv_bytes_per_token(element_bytes);
   bytes_per_layer_ = bytes / 2 / config.num_layers;
-  k_ = kv::DeviceBuffer(device, static_cast<size_t>(bytes / 2));
-  v_ = kv::DeviceBuffer(device, static_cast<size_t>(bytes / 2));
-  position_.assign(static_cast<size_t>(batch), 0);
+  k_ = kv::DeviceBuffer(device, bytes / 2);
+  v_ = kv::DeviceBuffer(device, bytes / 2);
+  position_.assign(batch, 0);
 }
 
 int FlatKvCache::position(int slab) const {
   if (slab < 0 || slab >= batch()) {
     throw std::out_of_range(fmt::format("FlatKvCache: no slab {}, there are {}", slab, batch()));
   }
-  return position_[static_cast<size_t>(slab)];
+  return position_[slab];
 }
 
 void FlatKvCache::check_room(int slab, int num_tokens) const {
@@ -50,12 +50,12 @@ void FlatKvCache::check_room(int slab, int num_tokens) const {
 
 void FlatKvCache::advance(int slab, int num_tokens) {
   check_room(slab, num_tokens);
-  position_[static_cast<size_t>(slab)] += num_tokens;
+  position_[slab] += num_tokens;
 }
 
 void FlatKvCache::clear(int slab) {
   check_room(slab, 0);
-  position_[static_cast<size_t>(slab)] = 0;
+  position_[slab] = 0;
 }
 
 int64_t FlatKvCache::bytes_used() const {

@@ -51,7 +51,7 @@ void print_slabs(const kv::Console& console, const kv::ModelConfig& config, int6
   }
 }
 
-/// The size formula with its numbers, and what it gives.
+/// The size formula with its numbers filled in, and the result.
 std::string formula(const kv::ModelConfig& c, int64_t batch, int64_t max_seq_len,
                     int64_t element_bytes) {
   const int64_t bytes = lesson02::kv_cache_bytes(c, batch, max_seq_len, element_bytes);
@@ -94,16 +94,16 @@ void print_waste(const kv::Console& console) {
 /// for holes.
 std::string picture(const lesson02::ReservationArena& arena,
                     std::span<const std::pair<char, lesson02::SlotRange>> named, int64_t width) {
-  std::string line(static_cast<size_t>(width), '.');
+  std::string line(width, '.');
   for (const auto& [name, range] : named) {
-    const auto begin = static_cast<size_t>(range.begin * width / arena.capacity());
-    const auto size = static_cast<size_t>(range.size * width / arena.capacity());
+    const size_t begin = range.begin * width / arena.capacity();
+    const size_t size = range.size * width / arena.capacity();
     line.replace(begin, size, size, name);
   }
   return line;
 }
 
-/// Reservations of just the right size: no slot is wasted inside them, yet the holes do not add up.
+/// Reservations of the exact size: no slot is wasted inside them, but the holes are scattered.
 void print_fragmentation(const kv::Console& console) {
   lesson02::ReservationArena arena(4096);
   std::vector<std::pair<char, lesson02::SlotRange>> live;
@@ -176,7 +176,9 @@ void run(Options& options) {
   const auto requests = kv::make_requests(generate, tokenizer, model.config());
   console.print("Lesson 02, a flat cache, on {}\n\n", kv::describe(model.device()));
 
-  lesson02::FlatCacheEngine engine(model, {.max_seq_len = options.max_seq_len});
+  const kv::EngineOptions slabs{.max_seq_len = options.max_seq_len};
+  kv::warm_up(*lesson02::make_engine(model, slabs), requests);
+  lesson02::FlatCacheEngine engine(model, slabs);
   const kv::GenerateResult result =
       kv::generate_and_print(console, engine, tokenizer, generate, requests);
   print_cost(console, engine, model, requests, result);

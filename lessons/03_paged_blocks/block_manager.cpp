@@ -17,8 +17,7 @@ int BlockManager::add_sequence() {
 bool BlockManager::extend(int seq, int num_tokens) {
   const int wanted = table(seq).blocks_to_extend(num_tokens);
   if (wanted > pool_.num_free()) return false;
-  std::vector<int32_t> blocks(static_cast<size_t>(wanted));
-  tables_.at(seq).reserve(pool_.num_blocks());  // may fail: comes first
+  std::vector<int32_t> blocks(wanted);
   for (int32_t& id : blocks) id = pool_.allocate().value();
   tables_.at(seq).extend(num_tokens, blocks);
   return true;

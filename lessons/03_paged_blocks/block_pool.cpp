@@ -10,8 +10,7 @@ BlockPool::BlockPool(int num_blocks) {
   if (num_blocks < 1) {
     throw std::invalid_argument(fmt::format("BlockPool: {} blocks, wanted at least 1", num_blocks));
   }
-  used_.assign(static_cast<size_t>(num_blocks), false);
-  free_.reserve(used_.size());
+  used_.assign(num_blocks, false);
   for (int32_t id = num_blocks - 1; id >= 0; --id) free_.push_back(id);  // block 0 is taken first
 }
 
@@ -19,7 +18,7 @@ std::optional<int32_t> BlockPool::allocate() {
   if (free_.empty()) return std::nullopt;
   const int32_t id = free_.back();
   free_.pop_back();
-  used_[static_cast<size_t>(id)] = true;
+  used_[id] = true;
   return id;
 }
 
@@ -27,7 +26,7 @@ void BlockPool::free(int32_t id) {
   if (!is_used(id)) {
     throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is free already", id));
   }
-  used_[static_cast<size_t>(id)] = false;
+  used_[id] = false;
   free_.push_back(id);
 }
 
@@ -36,7 +35,7 @@ bool BlockPool::is_used(int32_t id) const {
     throw std::out_of_range(
         fmt::format("BlockPool: there is no block {}, the pool has {}", id, num_blocks()));
   }
-  return used_[static_cast<size_t>(id)];
+  return used_[id];
 }
 
 }  // namespace lesson03

@@ -9,8 +9,8 @@
 
 namespace lesson03 {
 
-/// Ids 0 .. num_blocks - 1, each free or used. Always num_free() + num_used() == num_blocks(). The
-/// pool hands out ids and does not know the blocks' content.
+/// Ids 0 .. num_blocks - 1, each free or used: num_free() + num_used() == num_blocks() always. The
+/// pool only hands out ids; it does not know what the blocks hold.
 class BlockPool {
  public:
   /// Throws std::invalid_argument unless there is at least one block.
@@ -20,7 +20,7 @@ class BlockPool {
   int num_free() const { return static_cast<int>(free_.size()); }
   int num_used() const { return num_blocks() - num_free(); }
 
-  /// Takes the block on top of the stack: the one that was freed last. No value if none is free.
+  /// Takes the block on top of the stack, the most recently freed. std::nullopt if none is free.
   std::optional<int32_t> allocate();
   /// Gives a block back. Throws std::out_of_range for an unknown id and std::logic_error for one
   /// that is free already, naming it; nothing has changed then.

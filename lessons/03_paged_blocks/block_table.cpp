@@ -19,9 +19,9 @@ int64_t BlockTable::slot(int token) const {
     throw std::out_of_range(
         fmt::format("BlockTable: token {} has no slot, there are {} tokens", token, num_tokens_));
   }
-  const int64_t block_id = block_ids_[static_cast<size_t>(token / block_size_)];
+  const int64_t block_id = block_ids_[token / block_size_];
   const int offset = token % block_size_;
-  return block_id * block_size_ + offset;  // in 64 bits, as are the elements that it leads to
+  return block_id * block_size_ + offset;  // in 64 bits, like the element offsets it leads to
 }
 
 int BlockTable::last_block_fill() const {
@@ -38,7 +38,7 @@ int BlockTable::blocks_to_extend(int num_tokens) const {
 }
 
 void BlockTable::extend(int num_tokens, std::span<const int32_t> new_blocks) {
-  const auto wanted = static_cast<size_t>(blocks_to_extend(num_tokens));
+  const size_t wanted = blocks_to_extend(num_tokens);
   if (new_blocks.size() != wanted) {
     throw std::invalid_argument(
         fmt::format("BlockTable: {} tokens more need {} new blocks, {} are given", num_tokens,
@@ -52,7 +52,7 @@ std::vector<int64_t> slot_mapping_of(const kv::PassRows& rows, const BlockTables
   std::vector<int64_t> slots;
   for (size_t seq = 0; seq < tables.size(); ++seq) {
     for (int row = rows.first_row[seq]; row < rows.first_row[seq + 1]; ++row) {
-      slots.push_back(tables[seq]->slot(rows.positions[static_cast<size_t>(row)]));
+      slots.push_back(tables[seq]->slot(rows.positions[row]));
     }
   }
   return slots;
@@ -68,9 +68,9 @@ std::vector<int32_t> pack_block_tables(const kv::PassRows& rows, const BlockTabl
           "pack_block_tables: {} tokens need {} blocks, the table has {}, room is for {}",
           rows.seq_len[seq], blocks, tables[seq]->num_blocks(), width));
     }
-    const auto ids = tables[seq]->block_ids().first(static_cast<size_t>(blocks));
+    const auto ids = tables[seq]->block_ids().first(blocks);
     packed.insert(packed.end(), ids.begin(), ids.end());
-    packed.insert(packed.end(), static_cast<size_t>(width - blocks), -1);
+    packed.insert(packed.end(), width - blocks, -1);
   }
   return packed;
 }

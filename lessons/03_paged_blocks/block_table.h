@@ -11,13 +11,13 @@
 
 namespace lesson03 {
 
-/// Blocks that n tokens fill, the last one perhaps in part.
+/// The number of blocks that hold num_tokens tokens; the last block may be partly filled.
 constexpr int blocks_for(int num_tokens, int block_size) {
   return num_tokens / block_size + (num_tokens % block_size != 0);
 }
 
-/// num_tokens() counts tokens that have a slot. They include those of the running pass, whose K and
-/// V are written when the pass has ended.
+/// num_tokens() counts the tokens that have a slot. Tokens of the running pass have one already;
+/// their K and V are complete once the pass has ended.
 class BlockTable {
  public:
   /// Throws std::invalid_argument unless block_size is at least 1.
@@ -32,21 +32,19 @@ class BlockTable {
   /// block. Throws std::out_of_range for a token that has no slot.
   int64_t slot(int token) const;
 
-  /// Slots of the last block that are taken: 1 .. block_size, or 0 for an empty table.
+  /// The number of slots in use in the last block: 1 .. block_size, or 0 for an empty table.
   int last_block_fill() const;
-  /// Number of new blocks that num_tokens more tokens need. Throws std::invalid_argument if
+  /// The number of new blocks that num_tokens more tokens need. Throws std::invalid_argument if
   /// num_tokens is negative, or if the new length does not fit in an int.
   int blocks_to_extend(int num_tokens) const;
   /// Adds num_tokens tokens. `new_blocks` are the blocks_to_extend() blocks that they need. Throws
   /// as that function does, and for any other number of blocks; nothing has changed then.
   void extend(int num_tokens, std::span<const int32_t> new_blocks);
-  /// Reserves capacity for num_blocks blocks, up to which extend() allocates no memory.
-  void reserve(int num_blocks) { block_ids_.reserve(static_cast<size_t>(num_blocks)); }
+  /// Reserves capacity: extend() allocates no memory up to num_blocks blocks.
+  void reserve(int num_blocks) { block_ids_.reserve(num_blocks); }
   /// Points logical block `index` at another block. Throws std::out_of_range if the table has no
   /// such block.
-  void replace(int index, int32_t block_id) {
-    block_ids_.at(static_cast<size_t>(index)) = block_id;
-  }
+  void replace(int index, int32_t block_id) { block_ids_.at(index) = block_id; }
 
  private:
   int block_size_;

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "common/at_end.h"
+#include "common/defer.h"
 #include "common/error.h"
 #include "common/table.h"
 #include "lessons/02_flat_cache/engine.h"
@@ -61,7 +61,7 @@ void GatheredAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arr
   std::exclusive_scan(rows.seq_len.begin(), rows.seq_len.end(), begin.begin(), int64_t{0});
   num_gathered_ = begin.back() + rows.seq_len.back();
   arrays.add(begin, attend_.slab_begin);  // lesson 02's kernel: where a sequence begins
-  const auto bytes = static_cast<size_t>(bytes_gathered() / 2 / config_.num_layers);  // K, or V
+  const size_t bytes = bytes_gathered() / 2 / config_.num_layers;  // K, or V
   gather_.k_out = arrays.make_room(k_, bytes);
   gather_.v_out = arrays.make_room(v_, bytes);
 }
@@ -99,18 +99,17 @@ void PagedEngine::make_cache(std::span<const kv::Request> requests) {
   manager_.emplace(num_blocks, options_.block_size);
 }
 
-/// The known tokens that are not computed, with slots: first the prompts, then one of each.
+/// The tokens not computed yet, with slots: the prompts at first, then one per request.
 kv::PassRows PagedEngine::next_rows(const kv::Generation& generation) {
   kv::PassRows rows;
   BlockTables tables;
   for (const auto& [seq, table] : manager_->tables()) {
-    const auto i = static_cast<size_t>(seq);
-    const std::span<const int32_t> known = generation.tokens(i);
+    const std::span<const int32_t> known = generation.tokens(seq);
     const int computed = table.num_tokens();
     if (!manager_->extend(seq, static_cast<int>(known.size()) - computed)) {
       throw std::logic_error("the pool was checked to hold this");
     }
-    rows.add(i, known, computed);
+    rows.add(seq, known, computed);
     tables.push_back(&table);
   }
   attention_->set_tables(std::move(tables));
@@ -128,7 +127,7 @@ kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
     const int seq = manager_->add_sequence();  // i, as the manager is new
     if (!generation.active(i)) manager_->free_sequence(seq);
   }
-  const kv::AtEnd free_all{[this] {
+  const kv::Defer free_all{[this] {
     while (!manager_->tables().empty()) manager_->free_sequence(manager_->tables().begin()->first);
   }};
   while (generation.any_active()) {

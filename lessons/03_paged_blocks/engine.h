@@ -28,10 +28,10 @@ struct PagedOptions {
 /// Throws UserError for options that make no sense.
 void check(const PagedOptions& options);
 
-/// Blocks that the requests fill together when each has reached its end.
+/// The number of blocks that all requests together need at their full length.
 int64_t blocks_needed(std::span<const kv::Request> requests, int block_size);
 
-/// The size of a pool for work that needs `needed` blocks: options.num_blocks, or just `needed`.
+/// The number of blocks of a pool for this work: options.num_blocks, or by default `needed`.
 /// Throws UserError, with both numbers, if that is too few, or more than can be numbered.
 int num_blocks_for(int64_t needed, const PagedOptions& options);
 
@@ -93,7 +93,7 @@ class PagedEngine : public kv::Engine {
   std::optional<BlockManager> manager_;
 };
 
-/// Records the memory in use now if it is a new peak.
+/// Records the memory in use if it is a new peak.
 void note_blocks(kv::EngineCounters& counters, const BlockManager& manager,
                  const PagedKvCache& cache);
 

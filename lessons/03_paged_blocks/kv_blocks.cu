@@ -54,7 +54,7 @@ __global__ void gather_kv_kernel(GatherKvArgs args, int row_words) {
   }
 }
 
-/// Number of CTAs for this many words, a word for each thread.
+/// The number of CTAs for this many words, one word per thread.
 int64_t ctas_for(int64_t words) { return (words + kThreadsPerCta - 1) / kThreadsPerCta; }
 
 }  // namespace
@@ -70,7 +70,7 @@ void write_kv_cuda(const WriteKvArgs& args, const kv::Stream& stream) {
 
 void gather_kv_cuda(const GatherKvArgs& args, const kv::Stream& stream) {
   if (args.num_seqs == 0 || args.max_seq_len == 0) return;
-  constexpr int64_t kMostParts = 4096;  // more CTAs gain nothing
+  constexpr int64_t kMostParts = 4096;  // more CTAs are no faster
   const int row_words = kv::words_of(args.cache.row_width());
   const int64_t parts = std::min(ctas_for(int64_t{args.max_seq_len} * row_words), kMostParts);
   const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(args.num_seqs), 2);

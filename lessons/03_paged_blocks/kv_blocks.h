@@ -4,7 +4,6 @@
 // and out in token order. Sources: vLLM's reshape_and_cache_flash and
 // gather_and_maybe_dequant_cache (v0.22.1: csrc/cache_kernels.cu).
 
-#include <cstddef>
 #include <cstdint>
 
 #include "common/device.h"
@@ -14,59 +13,20 @@ namespace lesson03 {
 
 inline constexpr int64_t kNoSlot = -1;  // do not write (vLLM: the padding of slot_mapping)
 
-/// Bytes of one block in one layer that lie together: its K, its V, or in FP8 its scales.
-struct Piece {
-  std::byte* data;
-  int bytes;
-  int begin;  // its place where all pieces of the block lie one after the other, in bytes
-
-  template <class T>
-  KV_HOST_DEVICE T* as() const {
-    return reinterpret_cast<T*>(data);
-  }
-  template <class T>
-  KV_HOST_DEVICE int count() const {
-    return bytes / static_cast<int>(sizeof(T));
-  }
-};
-
-/// K and V of one layer: rows of [num_kv_heads, head_dim], in activation dtype. Block b begins at
-/// row b * block_stride, which is row b * block_size except in a debug pool (PagedKvCache).
+/// K and V of one layer, in activation dtype: [num_blocks, block_size, num_kv_heads, head_dim].
 struct KvBlocks {
-  void* k = nullptr;  // row 0 of block 0: [block_size, num_kv_heads, head_dim], and so on
+  void* k = nullptr;
   void* v = nullptr;
-  /// In FP8 alone, where an element is a byte: the scale of each head of each row, a byte each.
-  /// Block b has them from b * scale_stride() on: [num_kv_heads][K, V][block_size].
-  uint8_t* scales = nullptr;
   int num_blocks = 0;
-  int block_size = 0;    // tokens per block
-  int block_stride = 0;  // rows from one block to the next, at least block_size
+  int block_size = 0;  // tokens per block
   int num_kv_heads = 0;
   int head_dim = 0;
-  int element_bytes = 0;  // 4 in fp32, 2 in bf16, 1 in FP8
 
   KV_HOST_DEVICE int row_width() const { return num_kv_heads * head_dim; }  // elements
-  /// Bytes of scales from one block to the next, in whole words of 16.
-  KV_HOST_DEVICE int scale_stride() const { return (2 * num_kv_heads * block_size + 15) / 16 * 16; }
   /// The first element of the row in slot (block_id, offset): in 64 bits, as a layer may have more
   /// than 2^31 elements.
   KV_HOST_DEVICE int64_t element(int64_t block_id, int offset) const {
-    return (block_id * block_stride + offset) * row_width();
-  }
-  /// The pieces of a block in this layer: 0 is K, 1 is V, and in FP8 2 are the scales. Code that
-  /// moves or compares whole blocks goes through the pieces, whatever the format.
-  KV_HOST_DEVICE int num_pieces() const { return scales == nullptr ? 2 : 3; }
-  KV_HOST_DEVICE Piece piece(int64_t block_id, int index) const {
-    const int bytes = block_size * row_width() * element_bytes;
-    const int64_t at = element(block_id, 0) * element_bytes;
-    if (index < 2) return {static_cast<std::byte*>(index == 0 ? k : v) + at, bytes, index * bytes};
-    auto* const data = reinterpret_cast<std::byte*>(scales) + block_id * scale_stride();
-    return {data, scale_stride(), 2 * bytes};
-  }
-  /// Bytes of all pieces of a block.
-  KV_HOST_DEVICE int block_bytes() const {
-    const Piece last = piece(0, num_pieces() - 1);
-    return last.begin + last.bytes;
+    return (block_id * block_size + offset) * row_width();
   }
   KV_HOST_DEVICE bool has_slot(int64_t slot) const {
     return slot >= 0 && slot < int64_t{num_blocks} * block_size;

@@ -58,7 +58,7 @@ void print_waste(const kv::Console& console) {
   console.write(table.to_string());
 }
 
-/// Shows where tokens are in the pool after two sequences have grown in turns.
+/// Shows where the tokens are in the pool after two sequences have grown alternately.
 void print_translation(const kv::Console& console, int block_size) {
   lesson03::BlockManager manager(64, block_size);
   const int a = manager.add_sequence();
@@ -122,8 +122,10 @@ void run(Options& options) {
   const auto requests = kv::make_requests(generate, tokenizer, model.config());
   console.print("Lesson 03, paged blocks, on {}\n\n", kv::describe(model.device()));
 
-  lesson03::PagedEngine engine(
-      model, {.block_size = options.block_size, .num_blocks = options.num_blocks});
+  const lesson03::PagedOptions paged{.block_size = options.block_size,
+                                     .num_blocks = options.num_blocks};
+  kv::warm_up(*lesson03::make_engine(model, paged), requests);
+  lesson03::PagedEngine engine(model, paged);
   const kv::GenerateResult result =
       kv::generate_and_print(console, engine, tokenizer, generate, requests);
   print_cost(console, engine, requests, result);

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/at_end.h"
+#include "common/defer.h"
 
 namespace lesson04 {
 
@@ -25,20 +25,20 @@ void PagedEngine::make_cache(std::span<const kv::Request> requests) {
   manager_.emplace(num_blocks, options_.block_size);
 }
 
-/// The rows of the next pass: each sequence's tokens that are known and not computed, or a chunk of
-/// them.
+/// The rows of the next pass: of each sequence the tokens that are known but not computed yet, or
+/// the first chunk of them.
 kv::PassRows PagedEngine::next_rows(const kv::Generation& generation) {
   kv::PassRows rows;
   BlockTables tables;
   for (const auto& [seq, table] : manager_->tables()) {
-    const auto i = static_cast<size_t>(seq);
+    const size_t i = seq;
     const std::span<const int32_t> known = generation.tokens(i);
     const int computed = table.num_tokens();
     const int chunk = std::min(static_cast<int>(known.size()) - computed, max_chunk_);
     if (!manager_->extend(seq, chunk)) {
       throw std::logic_error("the pool was checked to hold this");
     }
-    const auto in_pass = known.first(static_cast<size_t>(computed + chunk));
+    const auto in_pass = known.first(computed + chunk);
     rows.add(i, in_pass, computed, /*wants_logits=*/in_pass.size() == known.size());
     tables.push_back(&table);
   }
@@ -57,7 +57,7 @@ kv::GenerateResult PagedEngine::generate(std::span<const kv::Request> requests,
     const int seq = manager_->add_sequence();  // i, as the manager is new
     if (!generation.active(i)) manager_->free_sequence(seq);
   }
-  const kv::AtEnd free_all{[this] {
+  const kv::Defer free_all{[this] {
     while (!manager_->tables().empty()) manager_->free_sequence(manager_->tables().begin()->first);
   }};
   while (generation.any_active()) {

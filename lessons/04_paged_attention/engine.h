@@ -1,7 +1,7 @@
 #pragma once
 
-// Generation with a paged cache that is read where it lies. Bookkeeping is lesson 03's; nothing is
-// gathered any more, and a long prompt may come in chunks.
+// Generation with a paged cache whose K and V are read where they lie. The bookkeeping is lesson
+// 03's, but nothing is gathered any more, and a long prompt may come in chunks.
 
 #include <memory>
 #include <optional>
@@ -18,15 +18,15 @@ namespace lesson04 {
 using lesson03::BlockManager;
 using lesson03::PagedOptions;
 
-/// Lesson 03's engine with paged attention and chunks: at most `chunk_tokens` tokens of a sequence
-/// run in one pass. 0 means no limit. The bits are the same for every limit.
+/// Lesson 03's engine with paged attention and chunks: a pass runs at most `chunk_tokens` tokens of
+/// a sequence (0: no limit). The limit changes no bit.
 class PagedEngine : public kv::Engine {
  public:
   /// Throws UserError for a block size that is no power of two up to 256.
   PagedEngine(kv::Model& model, const PagedOptions& options, int chunk_tokens = 0);
 
-  /// Throws UserError, with both numbers, if a request is longer than max_seq_len or the requests
-  /// together need more blocks than the pool has. Nothing is computed then.
+  /// Throws UserError, with both numbers and before anything is computed, if a request is longer
+  /// than max_seq_len or the requests together need more blocks than the pool has.
   kv::GenerateResult generate(std::span<const kv::Request> requests,
                               const kv::TokenCallback& on_token = {}) override;
   int64_t slots_to_start(std::span<const kv::Request> requests) const override {

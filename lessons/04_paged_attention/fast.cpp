@@ -1,5 +1,5 @@
-// Tells kernels/attention where this lesson's rows are: every row is found through the block table.
-// The table is read once for each block that a tile touches, not once for each token.
+// Tells kernels/attention where this lesson's rows are. They are found through the block table,
+// with one lookup for each block that a tile touches rather than for each token.
 
 #include "fast.h"
 
@@ -33,7 +33,7 @@ void find_paged_rows(const PagedAttentionArgs& args, int seq, int kv_head, int f
   const int64_t width = int64_t{cache.num_kv_heads} * cache.head_dim;
   int done = 0;
   while (done < num_tokens) {
-    // A run of tokens that lie in one block: one look into the table, then a constant stride.
+    // Tokens of one block lie a constant stride apart, so a single lookup finds them all.
     const int token = first + done;
     const int offset = token % cache.block_size;
     const int run = std::min(cache.block_size - offset, num_tokens - done);

@@ -1,4 +1,4 @@
-// Hands this lesson's rows to kernels/attention: the block table leads to each row.
+// Tells kernels/attention where this lesson's rows are: the block table leads to each of them.
 
 #include <bit>
 #include <stdexcept>
@@ -13,17 +13,16 @@ namespace {
 
 using kv::attention::bf16;
 
-/// Finds a token's row in a pool of blocks of 2^shift tokens, with one lookup for each token.
-/// Tokens of one block read the same table entry, which the first of them brings into the L1 cache.
+/// Finds a token's row in a pool of blocks of 2^shift tokens, with one lookup for each token. Only
+/// the first token of a block waits for memory; the others find the table entry in the L1 cache.
 /// A row number fits in 32 bits, because 2^31 rows would not fit on any GPU
 /// (fast_paged_attention_cuda refuses them). An element's number needs 64.
 struct RowInBlock {
   const int32_t* table;  // of one sequence
-  int block_stride;      // rows from one block to the next
   int shift;
 
   __device__ int operator()(int token) const {
-    return table[token >> shift] * block_stride + (token & ((1 << shift) - 1));
+    return (table[token >> shift] << shift) + (token & ((1 << shift) - 1));
   }
 };
 
@@ -34,7 +33,6 @@ struct RowsOfBlocks {
   const bf16* v;
   const int32_t* block_tables;  // [num_seqs, max_blocks_per_seq]
   int max_blocks_per_seq;
-  int block_stride;
   int shift;
   int num_kv_heads;
   int head_dim;
@@ -44,24 +42,22 @@ struct RowsOfBlocks {
     return {.k = k + begin,
             .v = v + begin,
             .stride = static_cast<int64_t>(num_kv_heads) * head_dim,
-            .row_of = {block_tables + static_cast<int64_t>(seq) * max_blocks_per_seq, block_stride,
-                       shift}};
+            .row_of = {block_tables + static_cast<int64_t>(seq) * max_blocks_per_seq, shift}};
   }
 };
 
 RowsOfBlocks address_of(const PagedAttentionArgs& args) {
   const KvBlocks& cache = args.cache;
   check_block_size(cache.block_size);
-  if (int64_t{cache.num_blocks} * cache.block_stride > INT32_MAX) {
+  if (int64_t{cache.num_blocks} * cache.block_size > INT32_MAX) {
     throw std::invalid_argument("paged attention on CUDA: " + std::to_string(cache.num_blocks) +
-                                " blocks of " + std::to_string(cache.block_stride) +
+                                " blocks of " + std::to_string(cache.block_size) +
                                 " rows, wanted fewer than 2^31 rows");
   }
   return {.k = static_cast<const bf16*>(cache.k),
           .v = static_cast<const bf16*>(cache.v),
           .block_tables = args.block_tables,
           .max_blocks_per_seq = args.max_blocks_per_seq,
-          .block_stride = cache.block_stride,
           .shift = std::countr_zero(static_cast<unsigned>(cache.block_size)),
           .num_kv_heads = cache.num_kv_heads,
           .head_dim = cache.head_dim};

@@ -1,5 +1,5 @@
-// The program of lesson 04: generates text with paged attention, compares it with the two ways
-// before it, and walks over the keys of one query.
+// The program of lesson 04: generates text with paged attention, compares it with lesson 02's slab
+// and lesson 03's gather, and walks over the keys of one query.
 
 #include <fmt/format.h>
 
@@ -160,8 +160,10 @@ void run(Options& options) {
 
   const auto requests = kv::make_requests(generate, tokenizer, model.config());
   console.print("Lesson 04, paged attention, on {}\n\n", kv::describe(model.device()));
-  const auto engine = lesson04::make_engine(
-      model, {.block_size = options.block_size, .num_blocks = options.num_blocks});
+  const lesson03::PagedOptions paged{.block_size = options.block_size,
+                                     .num_blocks = options.num_blocks};
+  kv::warm_up(*lesson04::make_engine(model, paged), requests);
+  const auto engine = lesson04::make_engine(model, paged);
   const kv::GenerateResult result =
       kv::generate_and_print(console, *engine, tokenizer, generate, requests);
   print_cost(console, result);

@@ -1,7 +1,7 @@
-// The plain CPU twin, and the specification of paged attention. The CUDA twin beside it takes the
-// same steps in the same order: what attend_row() does here, a warp does there. Two things differ
-// from lesson 02. The block table says where the row of a key is. And a key joins the earlier ones
-// by the merge with which the fast kernels join tiles and groups.
+// The plain CPU twin, which is the specification of paged attention: what attend_row() does here, a
+// warp of the CUDA twin does in the same order. Two things are new since lesson 02. The block table
+// says where a key's row is, and a key joins the earlier ones by a merge, the same operation by
+// which the fast kernels join tiles and groups.
 
 #include "paged_attention.h"
 

@@ -1,6 +1,6 @@
-// The plain CUDA twin of paged_attention: a warp for each query, the keys in ascending order. It is
-// lesson 01's kernel with two changes: the block table says where a key's row is, and the online
-// softmax is written as a merge.
+// The plain CUDA twin of paged_attention: a warp for each query, which takes the keys in ascending
+// order. Two things are new since lesson 01's kernel: the block table says where a key's row is,
+// and the online softmax is written as a merge.
 
 #include "paged_attention.h"
 

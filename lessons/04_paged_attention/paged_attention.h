@@ -1,8 +1,8 @@
 #pragma once
 
-// Attention of this pass's queries over K and V that lie in blocks. The kernel translates a token's
-// position through the block table, so nothing is gathered first. Decode steps, prefills and chunks
-// of a prefill are all this one operation.
+// Attention of this pass's queries over K and V that lie in blocks. The kernel finds each key
+// through the block table, so nothing has to be gathered first. Decode steps, prefills and chunks
+// of a prefill are one operation here.
 //
 // Source: PagedAttention (Kwon et al., 2023), section 4.3; vLLM v0.22.1 keeps the idea in its
 // attention backends (block_table, seq_lens, query_start_loc are the arguments below).
@@ -27,7 +27,7 @@ struct PagedAttentionArgs {
   void* out = nullptr;      // [num_rows, num_heads, head_dim]
   KvBlocks cache;           // one layer; says block_size, num_kv_heads and head_dim
   /// Sequence i of the pass has the query rows first_row[i] .. first_row[i + 1] - 1. They are its
-  /// last tokens: row first_row[i + 1] - 1 is token seq_len[i] - 1. All on the stream's device.
+  /// last tokens, so row first_row[i + 1] - 1 is token seq_len[i] - 1. On the stream's device.
   const int32_t* first_row = nullptr;  // [num_seqs + 1]
   const int32_t* seq_len = nullptr;    // [num_seqs], tokens with K and V, this pass's included
   /// Row i is the block table of sequence i: entry t / block_size is the block of token t. Entries
@@ -46,7 +46,7 @@ struct PagedAttentionArgs {
   void* workspace = nullptr;
 };
 
-/// Bytes of workspace that the CUDA twin needs for a pass of this shape; may be 0.
+/// Bytes of workspace that the CUDA twin needs for a pass of this shape. Often 0.
 size_t paged_attention_workspace_bytes(const PagedAttentionArgs& args);
 
 /// Throws std::invalid_argument for a block size that is no power of two up to kMaxBlockSize; both
@@ -57,16 +57,16 @@ void check_block_size(int block_size);
 /// head_dim elements. The partial result of one key alone is its score, 1, and its row of V.
 void merge(Partial& a, float m, float l, const float* acc, int head_dim);
 
-/// The plain kernel. A query takes its keys one by one, in ascending order; its bits depend on
-/// nothing else.
+/// The plain kernel: a query takes its keys one by one, in ascending order. Its bits depend on the
+/// query and its keys alone, not on block size, block ids or the pass's other sequences.
 void paged_attention_cpu(const PagedAttentionArgs& args);
 void paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream);
 inline void paged_attention(const PagedAttentionArgs& args, const kv::Stream& stream) {
   KV_DISPATCH(paged_attention, args, stream);
 }
 
-/// The fast kernel, which the engines run. Its bits differ from the plain kernel's, but they too
-/// depend on nothing but the query and its keys.
+/// The fast kernel, which the engines run. It adds in another order than the plain kernel, so its
+/// bits are different, but they depend on the query and its keys alone, too.
 void fast_paged_attention_cpu(const PagedAttentionArgs& args);
 void fast_paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream);
 inline void fast_paged_attention(const PagedAttentionArgs& args, const kv::Stream& stream) {

@@ -8,9 +8,9 @@
 
 namespace lesson04 {
 
-PagedPass::PagedPass(const kv::ModelConfig& config, PagedKvCache& cache)
-    : num_heads_(config.num_heads), cache_(&cache) {
-  const int size = cache.block_size();
+PagedPass::PagedPass(const kv::ModelConfig& config, std::span<const KvBlocks> layers)
+    : num_heads_(config.num_heads), layers_(layers) {
+  const int size = layers[0].block_size;
   if (size > kMaxBlockSize || !std::has_single_bit(static_cast<unsigned>(size))) {
     kv::user_error("--block-size {}: wanted a power of two from 1 to {}, such as 16", size,
                    kMaxBlockSize);
@@ -18,8 +18,8 @@ PagedPass::PagedPass(const kv::ModelConfig& config, PagedKvCache& cache)
 }
 
 void PagedPass::begin(const kv::PassRows& rows, const BlockTables& tables, kv::PassArrays& arrays) {
-  const int width = lesson03::blocks_for(rows.max_seq_len(), cache_->block_size());
-  args_ = {.cache = cache_->layer(0),  // its sizes; args_of() sets the layer
+  const int width = lesson03::blocks_for(rows.max_seq_len(), layers_[0].block_size);
+  args_ = {.cache = layers_[0],  // its sizes; args_of() sets the layer
            .max_blocks_per_seq = width,
            .num_seqs = rows.num_seqs(),
            .num_rows = rows.num_rows(),
@@ -39,7 +39,7 @@ PagedAttentionArgs PagedPass::args_of(const kv::AttentionRows& rows) const {
   PagedAttentionArgs args = args_;
   args.q = rows.q;
   args.out = rows.out;
-  args.cache = cache_->layer(rows.layer);
+  args.cache = layers_[rows.layer];
   args.first_row = rows.first_row;
   args.seq_len = rows.seq_len;
   args.window = rows.window;

@@ -1,9 +1,10 @@
 #pragma once
 
-// The model's Attention on top of a paged cache. It writes this pass's K and V into their slots,
-// then reads all of them through the block tables.
+// The model's Attention over a paged cache: writes this pass's K and V into their slots, then
+// attends through the block tables.
 
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "common/device.h"
@@ -18,16 +19,16 @@ namespace lesson04 {
 using lesson03::BlockTables;
 using lesson03::PagedKvCache;
 
-/// One pass over a paged cache, as the kernels see it: its sizes and its block tables. An attention
-/// over blocks owns one, and hands it the slots of the new rows. Borrows the cache.
+/// What the kernels have to know of one pass over a paged cache: its sizes and its block tables.
+/// Where the new rows go is said by its owner, an Attention over blocks. Borrows the layers.
 class PagedPass {
  public:
-  /// Throws UserError if the attention kernels do not serve the cache's block size.
-  PagedPass(const kv::ModelConfig& config, PagedKvCache& cache);
+  /// Throws UserError for a block size that the attention kernels can't read.
+  PagedPass(const kv::ModelConfig& config, std::span<const KvBlocks> layers);
 
   /// Begins a pass: packs the tables of its sequences. A pass with one row for each sequence may be
-  /// replayed. Its grids depend only on the number of sequences and a bound of their lengths. The
-  /// kernels read tables, lengths and slots from device memory.
+  /// replayed, because its grids depend only on the number of sequences and a bound of their
+  /// lengths, and the kernels read tables, lengths and slots from device memory.
   void begin(const kv::PassRows& rows, const BlockTables& tables, kv::PassArrays& arrays);
   /// See kv::Attention.
   bool makes_heads() const;
@@ -44,15 +45,16 @@ class PagedPass {
                     const int64_t* slot_mapping, const kv::Stream& stream);
 
   int num_heads_;
-  PagedKvCache* cache_;
+  std::span<const KvBlocks> layers_;
   PagedAttentionArgs args_;  // of this pass, without what args_of() adds for a layer
 };
 
-/// Attention that looks up the slots in the tables on the host. Call set_tables() before the
-/// model's forward().
+/// An Attention that looks up the slots of new rows in the tables, on the host. Call set_tables()
+/// before each forward() of the model.
 class PagedCacheAttention : public kv::Attention {
  public:
-  PagedCacheAttention(const kv::ModelConfig& config, PagedKvCache& cache) : pass_(config, cache) {}
+  PagedCacheAttention(const kv::ModelConfig& config, const PagedKvCache& cache)
+      : pass_(config, cache.layers()) {}
 
   /// The tables of the next pass's sequences, which have slots for all of its rows.
   void set_tables(BlockTables tables) { tables_ = std::move(tables); }

@@ -35,11 +35,11 @@ int BlockManager::fork(int seq) {
   return next_seq_++;
 }
 
-/// The sequences that write into a last block that others hold, too. If all holders of a block
-/// write, the last one of them keeps it.
+/// The sequences that have to copy their last block before they write, because others hold it, too.
+/// If all holders of a block write, the last of them keeps it.
 std::vector<int> BlockManager::must_copy(std::span<const Growth> growths) const {
   std::vector<int> copying;
-  std::map<int32_t, int> given_up;  // references to a block, by earlier sequences
+  std::map<int32_t, int> given_up;  // references that earlier sequences drop, by block
   for (const auto& [seq, num_tokens] : growths) {
     const BlockTable& table = tables_.at(seq);
     if (num_tokens == 0 || table.num_tokens() % block_size_ == 0) continue;  // the last is full
@@ -74,15 +74,11 @@ int64_t BlockManager::blocks_to_append(std::span<const Growth> growths) const {
 bool BlockManager::append(std::span<const Growth> growths) {
   const Plan plan = this->plan(growths);
   if (plan.num_blocks > pool_.num_free()) return false;
-  // Memory comes first: once the copies are made, nothing can fail.
-  std::vector<int32_t> fresh;  // blocks of one sequence
-  fresh.reserve(static_cast<size_t>(plan.num_blocks));
-  for (const Plan::Step& step : plan.steps) tables_.at(step.seq).reserve(pool_.num_blocks());
   if (!plan.copying.empty()) copy_on_write(plan.copying);
   for (const auto& [seq, num_tokens, new_blocks] : plan.steps) {
-    fresh.clear();
-    for (int i = 0; i < new_blocks; ++i) fresh.push_back(*pool_.allocate());
-    tables_.at(seq).extend(num_tokens, fresh);
+    std::vector<int32_t> blocks(new_blocks);
+    for (int32_t& id : blocks) id = *pool_.allocate();
+    tables_.at(seq).extend(num_tokens, blocks);
   }
   return true;
 }
@@ -91,7 +87,6 @@ bool BlockManager::append(std::span<const Growth> growths) {
 /// each.
 void BlockManager::copy_on_write(std::span<const int> seqs) {
   std::vector<BlockCopy> copies;
-  copies.reserve(seqs.size());
   for (const int seq : seqs) {
     const int32_t shared = tables_.at(seq).block_ids().back();
     copies.push_back({.source = shared, .destination = *pool_.allocate()});
@@ -127,17 +122,17 @@ const BlockTable& BlockManager::table(int seq) const {
 }
 
 void BlockManager::check() const {
-  std::vector<int> ref_cnts(static_cast<size_t>(pool_.num_blocks()), 0);  // by the tables
+  std::vector<int> ref_cnts(pool_.num_blocks(), 0);  // by the tables
   for (const auto& [seq, table] : tables_) {
     if (table.num_blocks() != blocks_for(table.num_tokens(), block_size_)) {
       throw std::logic_error(fmt::format("sequence {} has {} blocks for {} tokens", seq,
                                          table.num_blocks(), table.num_tokens()));
     }
-    for (const int32_t id : table.block_ids()) ++ref_cnts.at(static_cast<size_t>(id));
+    for (const int32_t id : table.block_ids()) ++ref_cnts.at(id);
   }
   int num_used = 0;
   for (int32_t id = 0; id < pool_.num_blocks(); ++id) {
-    const int held = ref_cnts[static_cast<size_t>(id)];
+    const int held = ref_cnts[id];
     num_used += held > 0;
     if (held != pool_.ref_cnt(id)) {
       throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", id,

@@ -39,15 +39,15 @@ class BlockManager {
   BlockManager(int num_blocks, int block_size, CopyBlocks copy = {});
 
   int add_sequence();
-  /// A sequence with the same tokens in the same blocks. Takes no block and copies no byte.
+  /// A new sequence with the same tokens in the same blocks. Takes no block and copies no byte.
   int fork(int seq);
   /// Gives the sequences slots for all of `growths`. Returns false, and changes nothing, if too few
   /// blocks are free. First copies every last block that is shared and has room, all in one call of
   /// CopyBlocks. If all holders of a block grow, the last one keeps it. Throws
-  /// std::invalid_argument for a sequence that is named twice, and for a length that no int can
-  /// hold.
+  /// std::invalid_argument for a sequence that is named twice, and for a length that overflows an
+  /// int.
   bool append(std::span<const Growth> growths);
-  /// Free blocks that append(growths) takes, copies included.
+  /// The number of free blocks that append(growths) takes, copies included.
   int64_t blocks_to_append(std::span<const Growth> growths) const;
   /// Drops the sequence's references, last block first, and forgets it.
   void free_sequence(int seq);

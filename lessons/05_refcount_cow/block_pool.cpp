@@ -8,8 +8,7 @@
 
 namespace lesson05 {
 
-BlockPool::BlockPool(int num_blocks)
-    : blocks_(num_blocks), ref_cnt_(static_cast<size_t>(num_blocks), 0) {}
+BlockPool::BlockPool(int num_blocks) : blocks_(num_blocks), ref_cnt_(num_blocks, 0) {}
 
 int BlockPool::num_shared() const {
   return static_cast<int>(std::ranges::count_if(ref_cnt_, [](int count) { return count > 1; }));
@@ -21,7 +20,7 @@ int64_t BlockPool::num_references() const {
 
 std::optional<int32_t> BlockPool::allocate() {
   const std::optional<int32_t> id = blocks_.allocate();
-  if (id) ref_cnt_[static_cast<size_t>(*id)] = 1;
+  if (id) ref_cnt_[*id] = 1;
   return id;
 }
 
@@ -31,16 +30,14 @@ void BlockPool::release(int32_t id) {
   if (--used(id, "released") == 0) blocks_.free(id);
 }
 
-int BlockPool::ref_cnt(int32_t id) const {
-  return blocks_.is_used(id) ? ref_cnt_[static_cast<size_t>(id)] : 0;
-}
+int BlockPool::ref_cnt(int32_t id) const { return blocks_.is_used(id) ? ref_cnt_[id] : 0; }
 
-/// The count of a used block. Throws std::logic_error for a free one.
+/// The reference count of a used block. Throws std::logic_error for a free one.
 int& BlockPool::used(int32_t id, const char* action) {
   if (ref_cnt(id) == 0) {
     throw std::logic_error(fmt::format("BlockPool: block {} is {}, but it is free", id, action));
   }
-  return ref_cnt_[static_cast<size_t>(id)];
+  return ref_cnt_[id];
 }
 
 }  // namespace lesson05

@@ -1,6 +1,6 @@
 #pragma once
 
-// Lesson 03's pool, and a count of the references to each block. Source: vLLM v0's block allocator
+// Lesson 03's pool with a reference count for each block. Source: vLLM v0's block allocator
 // with ref counts and copy-on-write (removed 2025-09-20); KVCacheBlock.ref_cnt in v0.22.1.
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class BlockPool {
   int num_shared() const;          // blocks with two references or more
   int64_t num_references() const;  // blocks that the tables would need without sharing
 
-  /// Takes a free block, with one reference. No value if none is free.
+  /// Takes a free block, with one reference. std::nullopt if none is free.
   std::optional<int32_t> allocate();
   // All throw std::out_of_range for an unknown id, add_ref() and release() std::logic_error for a
   // free block.

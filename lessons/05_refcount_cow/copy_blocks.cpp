@@ -9,7 +9,7 @@
 namespace lesson05 {
 
 void check_copies(const CopyBlocksArgs& args) {
-  const int num_blocks = args.cache->num_blocks();
+  const int num_blocks = args.regions->num_blocks();
   std::unordered_set<int32_t> sources, destinations;
   for (const BlockCopy& copy : args.copies) {
     const int32_t source = copy.source, destination = copy.destination;
@@ -29,15 +29,9 @@ void check_copies(const CopyBlocksArgs& args) {
 
 void copy_blocks_cpu(const CopyBlocksArgs& args) {
   check_copies(args);
-  lesson03::PagedKvCache& cache = *args.cache;
-  for (int layer = 0; layer < cache.num_layers(); ++layer) {
-    const lesson03::KvBlocks blocks = cache.layer(layer);
+  for (const Region& region : args.regions->list()) {
     for (const BlockCopy& copy : args.copies) {
-      for (int i = 0; i < blocks.num_pieces(); ++i) {
-        const lesson03::Piece from = blocks.piece(copy.source, i);
-        const lesson03::Piece to = blocks.piece(copy.destination, i);
-        std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes));
-      }
+      std::memcpy(region.block(copy.destination), region.block(copy.source), region.bytes);
     }
   }
 }

@@ -9,28 +9,24 @@
 
 #include "kernels/launch.cuh"
 #include "kernels/words.cuh"
-#include "lessons/03_paged_blocks/kv_blocks.h"
 
 namespace lesson05 {
 namespace {
 
 constexpr int kThreadsPerCta = 256;
-constexpr size_t kPairsPerLaunch = 256;  // kernel arguments, which may take 4 KiB
+constexpr size_t kPairsPerLaunch = 256;  // arguments of 2 KiB; any GPU takes 4
 struct Pairs {
   BlockCopy pair[kPairsPerLaunch];
 };
 
-/// `cache` is layer 0. Block b of layer l is block l * num_blocks + b, counted from there.
-/// Grid: (pairs, num_layers, pieces): z = 0 copies K, z = 1 copies V.
-__global__ void copy_blocks_kernel(lesson03::KvBlocks cache, Pairs pairs) {
+/// Grid: (pairs, regions). A thread copies every 256th word of its CTA's pair in that region.
+__global__ void copy_blocks_kernel(const Region* regions, Pairs pairs) {
   const auto [source, destination] = pairs.pair[blockIdx.x];
-  const int64_t first = int64_t{blockIdx.y} * cache.num_blocks;  // first block of the layer
-  const auto index = static_cast<int>(blockIdx.z);
-  const lesson03::Piece piece = cache.piece(first + source, index);
-  auto* const from = piece.as<kv::Word>();
-  auto* const to = cache.piece(first + destination, index).as<kv::Word>();
-  const int piece_words = piece.count<kv::Word>();
-  for (auto i = static_cast<int>(threadIdx.x); i < piece_words; i += kThreadsPerCta) {
+  const Region region = regions[blockIdx.y];
+  const auto* const from = region.block<const kv::Word>(source);
+  auto* const to = region.block<kv::Word>(destination);
+  const int num_words = region.count<kv::Word>();
+  for (auto i = static_cast<int>(threadIdx.x); i < num_words; i += kThreadsPerCta) {
     to[i] = from[i];
   }
 }
@@ -39,18 +35,16 @@ __global__ void copy_blocks_kernel(lesson03::KvBlocks cache, Pairs pairs) {
 
 void copy_blocks_cuda(const CopyBlocksArgs& args, const kv::Stream& stream) {
   check_copies(args);
-  const lesson03::KvBlocks layer = args.cache->layer(0);
-  kv::check_words(layer.piece(0, 0).bytes);
+  const std::span<const Region> regions = args.regions->list();
+  for (const Region& region : regions) kv::check_words(region.bytes);
   for (size_t first = 0; first < args.copies.size(); first += kPairsPerLaunch) {
     const auto copies =
         args.copies.subspan(first, std::min(kPairsPerLaunch, args.copies.size() - first));
     Pairs pairs;
     std::ranges::copy(copies, pairs.pair);
-    const dim3 grid(static_cast<unsigned>(copies.size()),
-                    static_cast<unsigned>(args.cache->num_layers()),
-                    static_cast<unsigned>(layer.num_pieces()));
+    const dim3 grid(static_cast<unsigned>(copies.size()), static_cast<unsigned>(regions.size()));
     kv::launch(copy_blocks_kernel, {grid, dim3(kThreadsPerCta), 0, "launching copy_blocks"}, stream,
-               layer, pairs);
+               args.regions->on_device(), pairs);
   }
 }
 

@@ -1,19 +1,19 @@
 #pragma once
 
-// Copies blocks inside a paged cache: all layers and pieces of many pairs in one launch.
+// Copies blocks inside a paged cache: all regions of many pairs in one launch.
 // Source: vLLM's copy_blocks (csrc/cache_kernels.cu; v0 used it for copy-on-write).
 
 #include <cstdint>
 #include <span>
 
 #include "block_manager.h"
+#include "block_regions.h"
 #include "common/device.h"
-#include "lessons/03_paged_blocks/paged_kv_cache.h"
 
 namespace lesson05 {
 
 struct CopyBlocksArgs {
-  lesson03::PagedKvCache* cache = nullptr;
+  const BlockRegions* regions = nullptr;
   std::span<const BlockCopy> copies;  // on the host; may be reused as soon as the call returns
 };
 

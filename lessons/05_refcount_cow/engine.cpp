@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/at_end.h"
+#include "common/defer.h"
 #include "copy_blocks.h"
 #include "lessons/03_paged_blocks/cli/fill_blocks.h"
 
@@ -35,10 +35,11 @@ void SharingEngine::make_cache(std::span<const kv::Request> requests) {
     // Blocks are copied whole: unwritten slots need a value, because tools report reads of
     // uninitialized memory.
     if (model_->device() == kv::Device::kCuda) lesson03::fill_blocks(*cache_, 0, model_->stream());
+    regions_.emplace(regions_of(*cache_, model_->stream()));
     attention_.emplace(model_->config(), *cache_);
   }
   manager_.emplace(num_blocks, options_.block_size, [this](std::span<const BlockCopy> copies) {
-    copy_blocks({.cache = &*cache_, .copies = copies}, model_->stream());
+    copy_blocks({.regions = &*regions_, .copies = copies}, model_->stream());
   });
 }
 
@@ -49,8 +50,8 @@ void SharingEngine::note_blocks(kv::EngineCounters& counters) const {
   counters.note_peak("blocks_as_copies", pool.num_references());
   counters.kv_bytes_copied = manager_->num_copies() * cache_->bytes_per_block();
 
-  // After an append a shared block is full: each empty slot is in a block of one sequence alone.
-  // After a fork this counts too few slots, but a fork takes no block, so it makes no new peak.
+  // After an append every shared block is full, so each empty slot belongs to one sequence.
+  // After a fork this counts too few slots, but a fork takes no block, so it sets no new peak.
   int64_t num_slots = int64_t{pool.num_used()} * options_.block_size;
   for (const auto& [seq, table] : manager_->tables()) {
     num_slots -= options_.block_size - table.last_block_fill();
@@ -102,7 +103,7 @@ kv::GenerateResult SharingEngine::generate(std::span<const kv::Request> requests
   kv::GenerateResult result;
   kv::PassTimer timer;
   make_cache(requests);
-  const kv::AtEnd free_blocks{[this] { free_all(); }};
+  const kv::Defer free_blocks{[this] { free_all(); }};
   for (size_t i = 0; i < requests.size(); ++i) {
     const bool runs = generation.active(i) && !kv::follows_sample(requests, i);
     sequences_.push_back(runs ? manager_->add_sequence() : -1);
@@ -151,7 +152,7 @@ kv::BeamSearchResult SharingEngine::beam_search(const kv::Request& request,
   kv::BeamSearchResult result;
   kv::PassTimer timer;
   make_cache(kv::samples_of(request, params.num_beams));
-  const kv::AtEnd free_blocks{[this] { free_all(); }};
+  const kv::Defer free_blocks{[this] { free_all(); }};
   if (!search.done()) sequences_.assign(1, manager_->add_sequence());
 
   std::vector<int32_t> tokens;

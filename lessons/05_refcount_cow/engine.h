@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "block_manager.h"
+#include "block_regions.h"
 #include "lessons/03_paged_blocks/engine.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
@@ -52,7 +53,8 @@ class SharingEngine : public kv::Engine {
   kv::Model* model_;
   lesson03::PagedOptions options_;
   std::optional<lesson03::PagedKvCache> cache_;
-  std::optional<BlockManager> manager_;                     // copies inside cache_
+  std::optional<BlockRegions> regions_;                     // of cache_
+  std::optional<BlockManager> manager_;                     // copies inside regions_
   std::optional<lesson04::PagedCacheAttention> attention_;  // borrows cache_
   kv::PassRows rows_;                                       // of the running pass
   std::vector<int> sequences_;                              // the manager's numbers; -1 means none

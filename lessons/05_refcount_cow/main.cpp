@@ -76,7 +76,7 @@ void print_blocks(const kv::Console& console, const lesson05::SharingEngine& eng
 nlohmann::json run_samples(const kv::Console& console, lesson05::SharingEngine& engine,
                            const kv::Tokenizer& tokenizer, const Options& options,
                            const kv::Request& request, const std::string& prompt) {
-  const std::vector<std::string> prompts(static_cast<size_t>(options.n), prompt);
+  const std::vector<std::string> prompts(options.n, prompt);
   const std::vector<kv::Request> requests = kv::samples_of(request, options.n);
   kv::StreamPrinter printer(console, tokenizer, prompts, requests);
   const kv::GenerateResult result = engine.generate(

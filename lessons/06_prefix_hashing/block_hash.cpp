@@ -48,7 +48,7 @@ BlockHashes::BlockHashes(ExtraKeys extra_keys) : extra_keys_(std::move(extra_key
 
 void BlockHashes::extend(std::span<const int32_t> tokens, int block_size,
                          const BlockHasher& hasher) {
-  const auto size = static_cast<size_t>(block_size);
+  const size_t size = block_size;
   while ((hashes_.size() + 1) * size <= tokens.size()) {
     std::optional<uint64_t> parent;  // the first block has none
     if (!hashes_.empty()) parent = hashes_.back();

@@ -38,8 +38,8 @@ std::string hashed_bytes(std::optional<uint64_t> parent, std::span<const int32_t
 uint64_t xxh64_block(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
                      std::span<const ExtraKey> extra_keys = {});
 
-/// A hash of full blocks. The first block's parent is std::nullopt and not 0, because every number
-/// is a legal hash.
+/// A hash of full blocks. The first block has no parent, which is std::nullopt and not 0, because
+/// 0 can be a real hash.
 struct BlockHasher {
   uint64_t (*hash)(std::optional<uint64_t> parent, std::span<const int32_t> tokens,
                    std::span<const ExtraKey> extra_keys) = xxh64_block;
@@ -52,10 +52,10 @@ struct BlockHasher {
 };
 
 /// The hashes of a request's full blocks, each over the one before it. They live as long as the
-/// request, also while it waits or is preempted, so each is computed once.
+/// request, even while it waits or is preempted, so each is computed once.
 class BlockHashes {
  public:
-  /// The extra keys are those of every block. Their order means nothing.
+  /// The extra keys go into every block's hash. Their order makes no difference.
   BlockHashes() = default;
   explicit BlockHashes(ExtraKeys extra_keys);
 

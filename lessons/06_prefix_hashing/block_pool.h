@@ -3,12 +3,8 @@
 // Pools whose blocks keep their content when they are freed: a free block that is found comes back
 // into use as it is.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cstdint>
 #include <span>
-#include <stdexcept>
 #include <vector>
 
 #include "prefix_index.h"
@@ -42,7 +38,7 @@ class CachePool {
   virtual PrefixId cache_full_block(int32_t id, const BlockKey& key) = 0;
   /// Forgets all content. Returns false, and changes nothing, if a block is in use.
   virtual bool reset_prefix_cache() = 0;
-  /// Throws std::logic_error unless the rules above the class hold.
+  /// Throws std::logic_error if the pool contradicts itself. A pool says which rules it checks.
   virtual void check() const = 0;
 };
 
@@ -64,81 +60,16 @@ class BlockPool final : public CachePool {
   void free_blocks(std::span<const int32_t> ids) override;
   PrefixId cache_full_block(int32_t id, const BlockKey& key) override;
   bool reset_prefix_cache() override;
+  /// Checks the index, that as many blocks are on the stack as have no reference, and that each of
+  /// those on the stack has none. A block that is there twice while another is lost goes unseen.
   void check() const override;
 
  private:
-  int& refs(int32_t id) { return ref_cnt_[static_cast<size_t>(id)]; }
+  int& refs(int32_t id) { return ref_cnt_[id]; }
 
   PrefixIndex index_;
   std::vector<int> ref_cnt_;   // [num_blocks]
   std::vector<int32_t> free_;  // a stack; its top is the back
 };
-
-inline BlockPool::BlockPool(int num_blocks, int block_size, PrefixIndex::Check check)
-    : index_(num_blocks, block_size, check), ref_cnt_(static_cast<size_t>(num_blocks)) {
-  for (int32_t id = num_blocks - 1; id >= 0; --id) free_.push_back(id);  // block 0 is taken first
-}
-
-inline int BlockPool::ref_cnt(int32_t id) const {
-  if (id < 0 || id >= num_blocks()) {
-    throw std::out_of_range(
-        fmt::format("BlockPool: there is no block {}, the pool has {}", id, num_blocks()));
-  }
-  return ref_cnt_[static_cast<size_t>(id)];
-}
-
-inline bool BlockPool::get_new_blocks(std::span<int32_t> ids) {
-  if (ids.size() > free_.size()) return false;
-  for (int32_t& id : ids) {
-    id = free_.back();
-    free_.pop_back();
-    index_.erase(id);
-    refs(id) = 1;
-  }
-  return true;
-}
-
-inline void BlockPool::touch(std::span<const int32_t> ids) {
-  for (const int32_t id : ids) ref_cnt(id);  // throws for an unknown one
-  for (const int32_t id : ids) {
-    if (refs(id)++ == 0) std::erase(free_, id);
-  }
-}
-
-inline void BlockPool::free_blocks(std::span<const int32_t> ids) {
-  for (auto id = ids.begin(); id != ids.end(); ++id) {
-    const bool twice = std::find(ids.begin(), id, *id) != id;
-    if (ref_cnt(*id) > 0 && !twice) continue;
-    throw std::logic_error(fmt::format("BlockPool: block {} is freed, but it is {}", *id,
-                                       twice ? "named twice" : "free"));
-  }
-  // The tail is pushed last, so it is on top.
-  for (const int32_t id : ids) {
-    if (--refs(id) == 0) free_.push_back(id);
-  }
-}
-
-inline PrefixId BlockPool::cache_full_block(int32_t id, const BlockKey& key) {
-  if (ref_cnt(id) == 0) {
-    throw std::logic_error(fmt::format("BlockPool: block {} is cached, but it is free", id));
-  }
-  return index_.insert(id, key);
-}
-
-inline bool BlockPool::reset_prefix_cache() {
-  if (num_used() > 0) return false;
-  for (int32_t id = 0; id < num_blocks(); ++id) index_.erase(id);
-  return true;
-}
-
-inline void BlockPool::check() const {
-  index_.check();
-  const auto unused = std::ranges::count(ref_cnt_, 0);
-  const bool all_free = std::ranges::all_of(free_, [&](int32_t id) { return ref_cnt(id) == 0; });
-  if (unused != num_free() || !all_free) {
-    throw std::logic_error(
-        fmt::format("{} blocks have no reference, {} are free", unused, num_free()));
-  }
-}
 
 }  // namespace lesson06

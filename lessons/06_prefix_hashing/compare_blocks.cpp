@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -10,20 +11,18 @@
 namespace lesson06 {
 namespace {
 
-using lesson03::KvBlocks;
-using lesson03::PagedKvCache;
-using lesson03::Piece;
+using lesson05::Region;
 
-void check_id(PagedKvCache& cache, int32_t id) {
-  if (id >= 0 && id < cache.num_blocks()) return;
+void check_id(const BlockRegions& regions, int32_t id) {
+  if (id >= 0 && id < regions.num_blocks()) return;
   throw std::out_of_range(fmt::format("compare_blocks: there is no block {}, the cache has {}", id,
-                                      cache.num_blocks()));
+                                      regions.num_blocks()));
 }
 
-int64_t num_differing(const Piece& a, const Piece& b, int element_bytes) {
+int64_t num_differing(const std::byte* a, const std::byte* b, size_t bytes) {
   int64_t count = 0;
-  for (int at = 0; at < a.bytes; at += element_bytes) {
-    count += std::memcmp(a.data + at, b.data + at, static_cast<size_t>(element_bytes)) != 0;
+  for (size_t at = 0; at < bytes; at += sizeof(float)) {
+    count += std::memcmp(a + at, b + at, sizeof(float)) != 0;
   }
   return count;
 }
@@ -31,10 +30,8 @@ int64_t num_differing(const Piece& a, const Piece& b, int element_bytes) {
 }  // namespace
 
 void check_compared(const CompareBlocksArgs& args) {
-  const KvBlocks a = args.first->layer(0), b = args.second->layer(0);
-  if (a.block_size != b.block_size || a.num_kv_heads != b.num_kv_heads ||
-      a.head_dim != b.head_dim || a.element_bytes != b.element_bytes ||
-      args.first->num_layers() != args.second->num_layers()) {
+  const auto as_large = [](const Region& a, const Region& b) { return a.bytes == b.bytes; };
+  if (!std::ranges::equal(args.first->list(), args.second->list(), as_large)) {
     throw std::invalid_argument("compare_blocks: the caches' blocks have different shapes");
   }
   for (const BlockPair& pair : args.pairs) {
@@ -45,16 +42,13 @@ void check_compared(const CompareBlocksArgs& args) {
 
 std::vector<int64_t> compare_blocks_cpu(const CompareBlocksArgs& args) {
   check_compared(args);
+  const std::span<const Region> first = args.first->list(), second = args.second->list();
   std::vector<int64_t> counts(args.pairs.size(), 0);
-  kv::parallel_for(static_cast<int64_t>(counts.size()), 1, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      for (int layer = 0; layer < args.first->num_layers(); ++layer) {
-        const KvBlocks first = args.first->layer(layer), second = args.second->layer(layer);
-        for (int index = 0; index < first.num_pieces(); ++index) {
-          counts[i] +=
-              num_differing(first.piece(args.pairs[i].first, index),
-                            second.piece(args.pairs[i].second, index), first.element_bytes);
-        }
+  kv::parallel_for(std::ssize(counts), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      for (size_t r = 0; r < first.size(); ++r) {
+        counts[i] += num_differing(first[r].block(args.pairs[i].first),
+                                   second[r].block(args.pairs[i].second), first[r].bytes);
       }
     }
   });

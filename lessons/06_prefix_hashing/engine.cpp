@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/at_end.h"
+#include "common/defer.h"
 
 namespace lesson06 {
 namespace {
@@ -56,8 +56,8 @@ void PrefixEngine::start(size_t i, std::span<const int32_t> tokens) {
   num_cached_tokens_[i] = found.num_tokens;
 }
 
-/// The rows of the next pass, tokens that are known and not computed: first the prompts, afterwards
-/// one of each. They get slots.
+/// The rows of the next pass, all tokens not computed yet: the prompts at first, then one token per
+/// request. Gives them slots.
 kv::PassRows PrefixEngine::next_rows(const kv::Generation& generation) {
   kv::PassRows rows;
   lesson03::BlockTables tables;
@@ -93,7 +93,7 @@ kv::GenerateResult PrefixEngine::generate(std::span<const kv::Request> requests,
   if (requests.empty()) return result;
   kv::PassTimer timer;
   make_cache(requests);
-  const kv::AtEnd free_all{[&] {
+  const kv::Defer free_all{[&] {
     for (size_t i = 0; i < requests.size(); ++i) {
       if (manager_->holds(id_of(i))) manager_->free(id_of(i));
     }

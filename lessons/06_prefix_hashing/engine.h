@@ -25,10 +25,11 @@ using lesson03::PagedOptions;
 using MakePool = std::function<std::unique_ptr<CachePool>(int num_blocks, int block_size)>;
 std::unique_ptr<CachePool> make_pool(int num_blocks, int block_size);  // this lesson's BlockPool
 
-/// The pool and the content of its free blocks are kept for the next generate(), unless that needs
-/// a larger pool. Requests of one generate() start together: none of them finds blocks that another
-/// one is about to compute. Further samples of a prompt start one pass later, and find it. After a
-/// generate(), also one that throws, every block is free.
+/// Keeps its pool, and what the free blocks hold, for the next generate(), unless that needs a
+/// larger pool. Requests of one generate() start together, so none of them finds blocks that
+/// another request is about to compute. Further samples of a prompt start one pass later and find
+/// its full blocks; the rest, at most block_size tokens, each sample computes again. After a
+/// generate(), even if it throws, every block is free.
 class PrefixEngine : public kv::Engine {
  public:
   /// Throws UserError for a block size that is no power of two up to 256.

@@ -25,11 +25,11 @@ void check_ref_counts(const CachePool& pool, const std::unordered_map<int32_t, i
 }
 
 KvCacheManager::KvCacheManager(CachePool& pool, const CacheManagerOptions& options)
-    : pool_(&pool), new_blocks_(static_cast<size_t>(pool.num_blocks())), options_(options) {}
+    : pool_(&pool), new_blocks_(pool.num_blocks()), options_(options) {}
 
 BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
                   const BlockHashes& hashes, int block_size) {
-  const auto index = static_cast<size_t>(chain.num_blocks), size = static_cast<size_t>(block_size);
+  const size_t index = chain.num_blocks, size = block_size;
   return {.hash = hashes.all().at(index),
           .parent = chain.prefix,
           .tokens = tokens.subspan(index * size, size),
@@ -42,7 +42,7 @@ ComputedBlocks KvCacheManager::get_computed_blocks(std::span<const int32_t> toke
   if (!options_.caching) return computed;
   hashes.extend(tokens, block_size(), options_.hasher);  // a repeat has nothing to hash
   computed.num_queried = static_cast<int>(tokens.size());
-  const auto size = static_cast<size_t>(block_size());
+  const size_t size = block_size();
   for (size_t end = size; end < tokens.size(); end += size) {  // <, as the last token has to run
     const BlockKey key = next_key(computed.chain, tokens, hashes, block_size());
     const CachedBlock* const match = pool_->index().find(key, &computed.num_refused);
@@ -67,7 +67,7 @@ std::optional<std::span<const int32_t>> KvCacheManager::allocate_slots(
   }
   if (num_blocks_to_allocate(computed, num_new_tokens) > pool_->num_free()) return std::nullopt;
   BlockTable& table = add(id, computed, num_new_tokens);
-  // From here on nothing can fail, so a table names every block that is taken.
+  // Nothing can fail from here on, so no block is taken that isn't in a table.
   pool_->touch(computed.block_ids);  // pins them before new blocks are taken
   return grow(table, num_new_tokens);
 }
@@ -78,7 +78,7 @@ BlockTable& KvCacheManager::add(int64_t id, const ComputedBlocks& computed, int 
   BlockTable table(block_size());
   table.reserve(pool_->num_blocks());  // the whole pool: a table that grows allocates nothing
   table.extend(computed.num_tokens, computed.block_ids);
-  table.blocks_to_extend(num_new_tokens);  // throws for a wrong number
+  table.blocks_to_extend(num_new_tokens);  // throws for an invalid number
   const auto added = requests_.emplace(id, Request{std::move(table), computed.chain}).first;
   if (computed.num_queried > 0) {
     stats_ = {stats_.requests + 1, stats_.queries + computed.num_queried,
@@ -89,8 +89,7 @@ BlockTable& KvCacheManager::add(int64_t id, const ComputedBlocks& computed, int 
 
 /// Cannot fail: the blocks are free, and the table has room for them.
 std::span<const int32_t> KvCacheManager::grow(BlockTable& table, int num_tokens) {
-  const auto fresh =
-      std::span(new_blocks_).first(static_cast<size_t>(table.blocks_to_extend(num_tokens)));
+  const auto fresh = std::span(new_blocks_).first(table.blocks_to_extend(num_tokens));
   pool_->get_new_blocks(fresh);
   table.extend(num_tokens, fresh);
   return fresh;
@@ -105,10 +104,10 @@ void KvCacheManager::cache_blocks(int64_t id, std::span<const int32_t> tokens, B
                     num_computed, tokens.size(), table.num_tokens()));
   }
   if (!options_.caching) return;
-  hashes.extend(tokens.first(static_cast<size_t>(num_computed)), block_size(), options_.hasher);
+  hashes.extend(tokens.first(num_computed), block_size(), options_.hasher);
   PrefixChain& chain = requests_.at(id).chain;
   while (chain.num_blocks < num_computed / block_size()) {
-    const int32_t block = table.block_ids()[static_cast<size_t>(chain.num_blocks)];
+    const int32_t block = table.block_ids()[chain.num_blocks];
     const BlockKey key = next_key(chain, tokens, hashes, block_size());
     chain = {chain.num_blocks + 1, pool_->cache_full_block(block, key)};
   }

@@ -18,11 +18,11 @@ namespace lesson06 {
 using lesson03::blocks_for;
 using lesson03::BlockTable;
 
-/// The leading blocks of a request that are in the cache, as far as the next block's key depends on
-/// them.
+/// The leading blocks of a request that are in the cache: what the key of the next block depends
+/// on.
 struct PrefixChain {
   int num_blocks = 0;
-  std::optional<PrefixId> prefix;  // up to the end of the last one
+  std::optional<PrefixId> prefix;  // up to the end of the last of these blocks
 };
 /// The key of the block after the chain; `tokens` and `hashes` are the request's.
 BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
@@ -33,7 +33,7 @@ struct ComputedBlocks {
   std::vector<int32_t> block_ids;  // [chain.num_blocks], first to last
   int num_tokens = 0;              // in these blocks
   PrefixChain chain;
-  int64_t num_refused = 0;  // candidates with the right hash and other content
+  int64_t num_refused = 0;  // candidates with the right hash but different content
   int num_queried = 0;      // tokens looked up; 0 if the lookup does not count in the hit rate
 };
 inline const ComputedBlocks kNone;
@@ -51,11 +51,6 @@ struct CacheManagerOptions {
   BlockHasher hasher = {};
   bool caching = true;  // false: no block can be found
 };
-
-/// Free blocks among those that were found. A hit on a free block takes it from the others.
-int64_t num_revived(const CachePool& pool, std::span<const int32_t> hits);
-/// Throws std::logic_error unless each block's ref_cnt is the number of tables that hold it.
-void check_ref_counts(const CachePool& pool, const std::unordered_map<int32_t, int>& num_tables);
 
 /// Block tables of the requests that hold blocks, by request id. Unknown ids throw
 /// std::out_of_range that names them. A call that throws or refuses changes nothing.
@@ -83,23 +78,26 @@ class KvCacheManager {
                     int num_computed);
 
   /// Drops the request's references and forgets it. Its full blocks can be found until they are
-  /// taken for other content. Allocates nothing.
+  /// reused for something else. Allocates nothing.
   void free(int64_t id);
 
-  /// Forgets all cached content and the statistics, after a change of the weights. Returns false,
+  /// Forgets all cached content and the statistics, say after new weights. Returns false,
   /// and changes nothing, while a request holds a block.
   bool reset_prefix_cache();
 
+  // What is held, and what a request would take.
   bool holds(int64_t id) const { return requests_.contains(id); }
   const BlockTable& table(int64_t id) const;
   const CachePool& pool() const { return *pool_; }
   int block_size() const { return pool_->block_size(); }
-  /// Blocks that a request of num_tokens tokens holds at most at once.
+  /// The most blocks that a request of num_tokens tokens holds at any time.
   int64_t max_blocks(int64_t num_tokens) const;
   /// Free blocks that a request takes if it begins with `computed` and gets slots for
   /// num_new_tokens more: new blocks, and hits on blocks that no request holds.
   int64_t num_blocks_to_allocate(const ComputedBlocks& computed, int num_new_tokens) const;
   int64_t num_slots_used() const;  // slots with a token; a shared block's count once
+
+  // Statistics and checks.
   /// Since the last reset.
   const PrefixCacheStats& prefix_cache_stats() const { return stats_; }
   /// Counts the tables that hold each block. Throws std::logic_error unless every table has just
@@ -122,5 +120,10 @@ class KvCacheManager {
   std::unordered_map<int64_t, Request> requests_;
   PrefixCacheStats stats_;
 };
+
+/// Free blocks among those that were found. A hit on a free block takes it from the others.
+int64_t num_revived(const CachePool& pool, std::span<const int32_t> hits);
+/// Throws std::logic_error unless each block's ref_cnt is the number of tables that hold it.
+void check_ref_counts(const CachePool& pool, const std::unordered_map<int32_t, int>& num_tables);
 
 }  // namespace lesson06

@@ -95,7 +95,7 @@ nlohmann::json serve(const kv::Console& console, kv::Model& model, const kv::Tok
 std::array<kv::Request, 2> forge(const kv::Model& model, const kv::Tokenizer& tokenizer,
                                  const Options& options) {
   const int vocab_size = model.config().vocab_size;
-  const auto size = static_cast<size_t>(options.block_size);
+  const size_t size = options.block_size;
   const auto pair = lesson06::forge_pair(vocab_size, options.block_size);
   if (!pair) {
     kv::user_error("no pair found for a vocabulary of {} in blocks of {}; try --block-size 32",
@@ -134,8 +134,10 @@ nlohmann::json serve_after(kv::Table& table, kv::Model& model, const std::array<
   const size_t num_full = ab[1].prompt.size() / static_cast<size_t>(options.block_size);
   std::vector<lesson06::BlockPair> pairs;  // the full blocks of B's prompt
   for (size_t i = 0; i < num_full; ++i) pairs.push_back({blocks[i], right_blocks[i]});
+  const lesson06::BlockRegions first = lesson05::regions_of(*engine.cache(), model.stream());
+  const lesson06::BlockRegions second = lesson05::regions_of(*alone.cache(), model.stream());
   const std::vector<int64_t> differing = lesson06::compare_blocks(
-      {.first = engine.cache(), .second = alone.cache(), .pairs = pairs}, model.stream());
+      {.first = &first, .second = &second, .pairs = pairs}, model.stream());
   const int64_t wrong = std::accumulate(differing.begin(), differing.end(), int64_t{0});
   const int64_t all = static_cast<int64_t>(num_full) * alone.cache()->bytes_per_block() /
                       static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
@@ -156,7 +158,7 @@ nlohmann::json attack(const kv::Console& console, kv::Model& model, const kv::To
   const auto start = std::chrono::steady_clock::now();
   const auto ab = forge(model, tokenizer, options);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  const auto size = static_cast<size_t>(options.block_size);
+  const size_t size = options.block_size;
   console.print("Two blocks of {} with one XXH64, found in {:.1f} s\n\n",
                 kv::count_of(options.block_size, "token"), seconds.count());
   for (const auto& request : ab) {
@@ -179,10 +181,10 @@ nlohmann::json attack(const kv::Console& console, kv::Model& model, const kv::To
   return rows;
 }
 
-/// Time of one hash of a block.
+/// The time that one hash of a block takes.
 nlohmann::json compare_hashes(const kv::Console& console, int block_size) {
   constexpr int kHashes = 20'000;
-  const auto size = static_cast<size_t>(block_size);
+  const size_t size = block_size;
   std::mt19937 rng(1);
   std::vector<int32_t> tokens(size * 64);
   for (int32_t& token : tokens) token = static_cast<int32_t>(rng() % 150'000);

@@ -8,11 +8,7 @@
 #include <utility>
 
 namespace lesson06 {
-namespace {
-
-size_t at(int32_t id) { return static_cast<size_t>(id); }
-
-}  // namespace
+namespace {}  // namespace
 
 bool same_content(const BlockKey& a, const BlockKey& b) {
   return a.parent == b.parent && std::ranges::equal(a.extra_keys, b.extra_keys) &&
@@ -25,16 +21,16 @@ PrefixIndex::PrefixIndex(int num_ids, int block_size, Check check)
     throw std::invalid_argument(fmt::format(
         "PrefixIndex: {} blocks of {} tokens, wanted at least 1 of 1", num_ids, block_size));
   }
-  blocks_.resize(at(num_ids));
-  for (int32_t id = 0; id < num_ids; ++id) blocks_[at(id)].id = id;
-  tokens_.resize(at(num_ids) * at(block_size));
-  buckets_.assign(std::bit_ceil(2 * at(num_ids)), CachedBlock::kEnd);
+  blocks_.resize(num_ids);
+  for (int32_t id = 0; id < num_ids; ++id) blocks_[id].id = id;
+  tokens_.resize(int64_t{num_ids} * block_size);
+  buckets_.assign(std::bit_ceil<size_t>(2 * int64_t{num_ids}), CachedBlock::kEnd);
 }
 
 const CachedBlock* PrefixIndex::find(const BlockKey& key, int64_t* num_refused) const {
   int32_t id = buckets_[bucket_of(key.hash)];
-  for (; id != CachedBlock::kEnd; id = blocks_[at(id)].next) {
-    const CachedBlock& candidate = blocks_[at(id)];
+  for (; id != CachedBlock::kEnd; id = blocks_[id].next) {
+    const CachedBlock& candidate = blocks_[id];
     if (candidate.hash != key.hash) continue;
     if (check_ == Check::kHashOnly || same_content(key_of(candidate), key)) return &candidate;
     if (num_refused != nullptr) ++*num_refused;
@@ -46,19 +42,19 @@ PrefixId PrefixIndex::insert(int32_t block_id, const BlockKey& key) {
   if (block(block_id) != nullptr) {
     throw std::logic_error(fmt::format("PrefixIndex: block {} is cached already", block_id));
   }
-  if (key.tokens.size() != at(block_size_)) {
+  if (std::ssize(key.tokens) != block_size_) {
     throw std::invalid_argument(
         fmt::format("PrefixIndex: block {} is cached with {} tokens, full are {}", block_id,
                     key.tokens.size(), block_size_));
   }
   const CachedBlock* const same = find(key);
-  CachedBlock& block = blocks_[at(block_id)];
+  CachedBlock& block = blocks_[block_id];
   block.extra_keys.assign(key.extra_keys.begin(), key.extra_keys.end());  // may throw: comes first
   block.hash = key.hash;
   block.parent = key.parent;
   block.prefix = same ? same->prefix : key.prefix ? *key.prefix : next_prefix_++;
   int32_t* end = &buckets_[bucket_of(key.hash)];
-  while (*end != CachedBlock::kEnd) end = &blocks_[at(*end)].next;
+  while (*end != CachedBlock::kEnd) end = &blocks_[*end].next;
   *end = block_id;  // at the chain's end: of equal blocks the oldest is found
   block.next = CachedBlock::kEnd;
   std::ranges::copy(key.tokens, tokens_.begin() + std::ptrdiff_t{block_id} * block_size_);
@@ -68,16 +64,16 @@ PrefixId PrefixIndex::insert(int32_t block_id, const BlockKey& key) {
 
 std::optional<uint64_t> PrefixIndex::erase(int32_t block_id) {
   if (block(block_id) == nullptr) return std::nullopt;
-  CachedBlock& block = blocks_[at(block_id)];
+  CachedBlock& block = blocks_[block_id];
   int32_t* link = &buckets_[bucket_of(block.hash)];
-  while (*link != block_id) link = &blocks_[at(*link)].next;
+  while (*link != block_id) link = &blocks_[*link].next;
   *link = std::exchange(block.next, CachedBlock::kNotCached);
   --size_;
   return block.hash;
 }
 
 const CachedBlock* PrefixIndex::block(int32_t id) const {
-  const CachedBlock& block = blocks_.at(at(id));
+  const CachedBlock& block = blocks_.at(id);
   return block.next == CachedBlock::kNotCached ? nullptr : &block;
 }
 
@@ -90,7 +86,7 @@ BlockKey PrefixIndex::key_of(const CachedBlock& block) const {
 }
 
 std::span<const int32_t> PrefixIndex::tokens(int32_t id) const {
-  return std::span(tokens_).subspan(at(id) * at(block_size_), at(block_size_));
+  return std::span(tokens_).subspan(int64_t{id} * block_size_, block_size_);
 }
 
 void PrefixIndex::check() const {

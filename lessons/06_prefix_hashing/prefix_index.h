@@ -1,7 +1,7 @@
 #pragma once
 
-// Which blocks hold which prefixes. A hash finds candidates and proves nothing. A hit also needs
-// the same tokens, the same extra keys and the same parent. So, block by block, it has the same
+// Which blocks hold which prefixes. A hash finds candidates and proves nothing: a hit also needs
+// the same tokens, the same extra keys and the same parent. Block by block, that proves the whole
 // prefix from token 0 on. Source: vLLM's BlockHashToBlockMap (v0.22.1: vllm/v1/core/block_pool.py),
 // which trusts the hash.
 
@@ -62,8 +62,8 @@ class PrefixIndex {
   /// block that is in the index already, std::invalid_argument for one that is not full; nothing
   /// has changed then.
   PrefixId insert(int32_t block_id, const BlockKey& key);
-  /// Removes a block whose K and V are about to be overwritten. Returns the hash under which it was
-  /// found; no value if it was not in the index.
+  /// Removes a block, because its K and V are about to be overwritten or its content shall be
+  /// forgotten. Returns the hash under which it was found; no value if it was not in the index.
   std::optional<uint64_t> erase(int32_t block_id);
 
   int num_ids() const { return static_cast<int>(blocks_.size()); }

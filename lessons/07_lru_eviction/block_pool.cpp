@@ -14,7 +14,7 @@ BlockPool::BlockPool(int num_blocks, int block_size, FreeOrder order)
     blocks_[id].id = static_cast<int32_t>(id);
     if (id != kNullBlock) queue_.append(blocks_[id]);
   }
-  blocks_[kNullBlock].ref_cnt = 1;  // for ever
+  blocks_[kNullBlock].ref_cnt = 1;  // forever
 }
 
 const KvBlock& BlockPool::block(int32_t id) const {
@@ -22,12 +22,12 @@ const KvBlock& BlockPool::block(int32_t id) const {
     throw std::out_of_range(
         fmt::format("BlockPool: there is no block {}, the pool has {}", id, num_blocks()));
   }
-  return blocks_[static_cast<size_t>(id)];
+  return blocks_[id];
 }
 
 void BlockPool::check_id(int32_t id, const char* action) const {
   if (is_block(id)) return;
-  block(id);  // throws for an unknown one
+  block(id);  // throws for an unknown id
   throw std::logic_error(fmt::format("BlockPool: the null block is {}", action));
 }
 
@@ -60,7 +60,7 @@ void BlockPool::touch(std::span<const int32_t> ids) {
   for (const int32_t id : ids) {
     KvBlock& block = at(id);
     if (block.ref_cnt == 0) {
-      queue_.remove(block);  // from wherever it is
+      queue_.remove(block);  // wherever it is in the queue
       ++metrics_.num_revived;
     }
     ++block.ref_cnt;
@@ -70,7 +70,7 @@ void BlockPool::touch(std::span<const int32_t> ids) {
 
 void BlockPool::free_blocks(std::span<const int32_t> ids) {
   for (const int32_t id : ids) check_id(id, "freed");
-  // A count below 0 marks a block that this call has named.
+  // A negative count marks a block that this call has already named.
   for (size_t i = 0; i < ids.size(); ++i) {
     const int count = at(ids[i]).ref_cnt;
     at(ids[i]).ref_cnt = -count;

@@ -23,11 +23,11 @@ using lesson06::KvCacheManager;
 using lesson06::PrefixId;
 using lesson06::PrefixIndex;
 
-/// The place in the queue of a block that is freed.
+/// Where a freed block goes in the queue.
 enum class FreeOrder {
   kAppend,         // to the back, whatever it holds (vLLM v0.22.1)
   kUnhashedFirst,  // a block that no lookup can find goes to the front: it is worth nothing (newer
-                   // vLLM, which appends all blocks if caching is off)
+                   // vLLM)
 };
 
 /// A change of the cache's content, for a router that sends a request where its prefix is cached.
@@ -41,10 +41,11 @@ struct CacheEvent {
   const BlockKey* key = nullptr;
   PrefixId prefix = 0;
 };
-/// Receives each event in the middle of the change: it must neither throw nor call the pool.
+/// Receives each event: kRemoved while the block changes hands, kStored and kCleared once the
+/// change is complete. Must neither throw nor call the pool.
 using EventSink = std::function<void(const CacheEvent& event)>;
 
-/// Counts since the pool was made.
+/// Counts since the pool was created.
 struct CacheMetrics {
   int64_t num_stored = 0;
   int64_t num_evicted = 0;
@@ -52,10 +53,10 @@ struct CacheMetrics {
   int64_t num_evicted_unused = 0;  // evicted without a single hit
 };
 
-/// Block 0 is the *null block*: a place holder for table entries that no token needs. It is never
+/// Block 0 is the *null block*: a placeholder for table entries that no token needs. It is never
 /// given out, freed, cached or counted. All other blocks are in the free queue if and only if their
 /// ref_cnt is 0. Allocates nothing after it is made.
-class BlockPool final : public lesson06::CachePool {
+class BlockPool : public lesson06::CachePool {
  public:
   static constexpr int32_t kNullBlock = 0;
 
@@ -86,7 +87,7 @@ class BlockPool final : public lesson06::CachePool {
   void check() const override;
 
  private:
-  KvBlock& at(int32_t id) { return blocks_[static_cast<size_t>(id)]; }
+  KvBlock& at(int32_t id) { return blocks_[id]; }
   bool is_block(int32_t id) const { return id > kNullBlock && id <= num_blocks(); }
   void check_id(int32_t id, const char* action) const;
   void evict(KvBlock& block);

@@ -44,7 +44,7 @@ class FreeBlockQueue {
   void append(KvBlock& block);   // to the back
   void prepend(KvBlock& block);  // to the front
 
-  /// Up to n blocks, from the front on.
+  /// The first n blocks, or fewer if the queue is shorter.
   std::vector<const KvBlock*> first(size_t n) const;
   /// All blocks that the links reach, whatever size() says. For pictures and tests.
   std::vector<const KvBlock*> all() const { return first(SIZE_MAX); }

@@ -9,24 +9,17 @@ namespace lesson07 {
 
 void check_poisoned(const PoisonBlocksArgs& args) {
   for (const int32_t id : args.block_ids) {
-    if (id < 0 || id >= args.cache->num_blocks()) {
+    if (id < 0 || id >= args.regions->num_blocks()) {
       throw std::out_of_range(fmt::format("poison_blocks: there is no block {}, the cache has {}",
-                                          id, args.cache->num_blocks()));
+                                          id, args.regions->num_blocks()));
     }
   }
 }
 
 void poison_blocks_cpu(const PoisonBlocksArgs& args) {
-  lesson03::PagedKvCache& cache = *args.cache;
   check_poisoned(args);
-  for (int layer = 0; layer < cache.num_layers(); ++layer) {
-    const lesson03::KvBlocks blocks = cache.layer(layer);
-    for (const int32_t id : args.block_ids) {
-      for (int i = 0; i < blocks.num_pieces(); ++i) {
-        const lesson03::Piece piece = blocks.piece(id, i);
-        std::memset(piece.data, 0xFF, static_cast<size_t>(piece.bytes));
-      }
-    }
+  for (const lesson05::Region& region : args.regions->list()) {
+    for (const int32_t id : args.block_ids) std::memset(region.block(id), 0xFF, region.bytes);
   }
 }
 

@@ -6,12 +6,12 @@
 #include <span>
 
 #include "common/device.h"
-#include "lessons/03_paged_blocks/paged_kv_cache.h"
+#include "lessons/05_refcount_cow/block_regions.h"
 
 namespace lesson07 {
 
 struct PoisonBlocksArgs {
-  lesson03::PagedKvCache* cache = nullptr;
+  const lesson05::BlockRegions* regions = nullptr;
   std::span<const int32_t> block_ids;   // on the host
   kv::DeviceBuffer* scratch = nullptr;  // CUDA only: room for the ids, grown as needed
 };

@@ -1,5 +1,5 @@
-// The CUDA twin of compute_slot_mapping. It saves the host's loop over all rows, and the copy of
-// its result. It is a plain launch: it starts after all earlier work of the stream.
+// The CUDA twin of compute_slot_mapping, which saves the host a loop over all rows and a copy of
+// its result. A plain launch: the kernel starts after all earlier work of the stream.
 
 #include "compute_slot_mapping.h"
 

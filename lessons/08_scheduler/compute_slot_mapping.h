@@ -1,7 +1,7 @@
 #pragma once
 
-// The slots in which a pass writes its K and V, computed on the device from the block tables, which
-// are there anyway. Source: vLLM's _compute_slot_mapping_kernel (v0.22.1:
+// The slots into which a pass writes its K and V, computed on the device from the block tables,
+// which attention needs there anyway. Source: vLLM's _compute_slot_mapping_kernel (v0.22.1:
 // vllm/v1/worker/block_table.py).
 
 #include <cstdint>
@@ -25,8 +25,7 @@ struct ComputeSlotMappingArgs {
   int64_t* slot_mapping = nullptr;  // out: [num_rows]
 };
 
-/// The slot of a row of sequence `seq`, for both twins. It is static because with --mine a program
-/// contains two of them.
+/// Returns the slot of row `row` of sequence `seq`, on the host and on the device.
 KV_HOST_DEVICE static inline int64_t slot_of_row(const ComputeSlotMappingArgs& args, int seq,
                                                  int row) {
   const int32_t* const table = args.block_tables + int64_t{seq} * args.max_blocks_per_seq;

@@ -10,7 +10,7 @@ int pool_size(std::span<const kv::Request> requests, const PagedOptions& options
 }
 
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve)
-    : ServerOf(model, options, serve),
+    : ServerBase(model, options, serve),
       pool_(options.num_blocks, options.block_size, free_order(serve)),
       cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size),
       attention_(model.config(), cache_),

@@ -7,7 +7,7 @@
 
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "programs/serving.h"
-#include "server_of.h"
+#include "server_base.h"
 #include "serving_attention.h"
 
 namespace lesson08 {
@@ -15,7 +15,7 @@ namespace lesson08 {
 using lesson03::PagedKvCache;
 using lesson07::BlockPool;
 
-class Server : public ServerOf<Scheduler> {
+class Server : public ServerBase<Scheduler> {
  public:
   /// Borrows the model. options.num_blocks is at least 1. Throws UserError for wrong options.
   Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
@@ -38,11 +38,12 @@ class Server : public ServerOf<Scheduler> {
 /// that they need in all.
 int pool_size(std::span<const kv::Request> requests, const PagedOptions& options);
 
-/// A server for the ladder, with a pool of pool_size() blocks.
+/// An engine over a server, for programs that have all requests at the start. It makes the server
+/// in the first call and keeps it as long as the pool, of at least pool_size() blocks, suffices.
 template <class Server>
 class EngineOf : public kv::ServerEngine<Server> {
  public:
-  /// Borrows the model. `more` are the further arguments of the server's constructor.
+  /// Borrows the model. `more` are the other arguments of the server's constructor.
   template <class... More>
   explicit EngineOf(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {},
                     const More&... more)
@@ -52,7 +53,7 @@ class EngineOf : public kv::ServerEngine<Server> {
               sized.num_blocks = num_blocks;
               return std::make_unique<Server>(model, sized, serve, more...);
             },
-            tells_cleared(serve.on_cache_event)) {
+            on_cleared(serve.on_cache_event)) {
     checked(options, serve);
   }
 };

@@ -251,7 +251,7 @@ void run(Options& options) {
                                      progress->pass(scheduler);
                                      return !kv::interrupted();
                                    });
-  const std::string course = progress->to_string(static_cast<size_t>(kv::output_columns()));
+  const std::string course = progress->to_string(kv::output_columns());
   progress.reset();  // takes its live line away
   console.write(course + "\n");
   const int num_blocks = engine.manager()->pool().num_blocks();

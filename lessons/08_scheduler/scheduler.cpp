@@ -1,6 +1,4 @@
-// The scheduler's functions: templates in a .cpp file, compiled once for each manager, here for
-// lesson 06's. An exercise replaces this file's object when it links, so nothing else may be
-// defined here.
+// How a pass is composed.
 
 #include "scheduler.h"
 
@@ -16,20 +14,18 @@
 
 namespace lesson08 {
 
-template <KvManager Manager>
-SchedulerOf<Manager>::SchedulerOf(Manager& manager, const SchedulerOptions& options)
-    : manager_(&manager), options_(options) {
+Scheduler::Scheduler(std::unique_ptr<KvManager> manager, const SchedulerOptions& options)
+    : manager_(std::move(manager)), options_(options) {
   lesson08::check(options);
-  const auto max_running = static_cast<size_t>(options.max_running);
+  const size_t max_running = options.max_running;
   output_.chunks.reserve(max_running);
   for (auto* ids : {&output_.started, &output_.resumed, &output_.preempted, &preempted_}) {
     ids->reserve(max_running);
   }
 }
 
-template <KvManager Manager>
-void SchedulerOf<Manager>::submit(int64_t id, std::span<const int32_t> prompt, int max_tokens,
-                                  RequestOptions options) {
+void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_tokens,
+                       RequestOptions options) {
   if (requests_.contains(id)) kv::user_error("there is a request {} already", id);
   if (prompt.empty()) kv::user_error("request {} has an empty prompt", id);
   if (max_tokens < 1)
@@ -45,7 +41,8 @@ void SchedulerOf<Manager>::submit(int64_t id, std::span<const int32_t> prompt, i
   request.num_prompt = static_cast<int>(prompt.size());
   request.max_tokens = max_tokens;
   request.hashes = BlockHashes(std::exchange(request.options.extra_keys, {}));
-  request.hashes.reserve(request.tokens.capacity() / static_cast<size_t>(manager_->block_size()));
+  request.hashes.reserve(request.tokens.capacity() /
+                         static_cast<size_t>(manager_->pool().block_size()));
   requests_.emplace(id, queue.begin());
   // From here on nothing allocates for this request, and nothing can fail.
   ++num_submitted_;
@@ -53,32 +50,27 @@ void SchedulerOf<Manager>::submit(int64_t id, std::span<const int32_t> prompt, i
 }
 
 /// Returns whether a is more important than b.
-template <KvManager Manager>
-bool SchedulerOf<Manager>::before(const ScheduledRequest& a, const ScheduledRequest& b) const {
+bool Scheduler::before(const ScheduledRequest& a, const ScheduledRequest& b) const {
   if (options_.order == Order::kPriority && a.options.priority != b.options.priority) {
     return a.options.priority < b.options.priority;
   }
   return a.arrival < b.arrival;
 }
 
-template <KvManager Manager>
-void SchedulerOf<Manager>::wait(Queue& from, Queue::iterator request) {
+void Scheduler::wait(Queue& from, Queue::iterator request) {
   auto place = waiting_.end();
   while (place != waiting_.begin() && before(*request, *std::prev(place))) --place;
   waiting_.splice(place, from, request);
 }
 
-template <KvManager Manager>
-int SchedulerOf<Manager>::chunk_of(const ScheduledRequest& request, int num_computed,
-                                   int budget) const {
+int Scheduler::chunk_of(const ScheduledRequest& request, int num_computed, int budget) const {
   if (request.wants_token) return 0;
   int tokens = static_cast<int>(request.tokens.size()) - num_computed;
   if (options_.max_chunk > 0) tokens = std::min(tokens, options_.max_chunk);
   return tokens > budget && !options_.chunked_prefill ? 0 : std::min(tokens, budget);
 }
 
-template <KvManager Manager>
-const SchedulerOutput& SchedulerOf<Manager>::schedule() {
+const SchedulerOutput& Scheduler::schedule() {
   output_.chunks.clear();
   for (auto* ids : {&output_.started, &output_.resumed, &output_.preempted}) ids->clear();
   int budget = options_.max_tokens_per_pass;
@@ -87,15 +79,14 @@ const SchedulerOutput& SchedulerOf<Manager>::schedule() {
   return output_;
 }
 
-template <KvManager Manager>
-void SchedulerOf<Manager>::add_chunk(const ScheduledRequest& request, int num_tokens, int& budget) {
+void Scheduler::add_chunk(const ScheduledRequest& request, int num_tokens, int& budget) {
   output_.chunks.push_back({.id = request.id, .num_tokens = num_tokens});
   budget -= num_tokens;
 }
 
-/// Removes the request's chunk, if it has one, from the pass and returns its tokens to the budget.
-template <KvManager Manager>
-void SchedulerOf<Manager>::take_chunk_back(const ScheduledRequest& request, int& budget) {
+/// Removes the request's chunk, if there is one, from the pass and gives its tokens back to the
+/// budget.
+void Scheduler::take_chunk_back(const ScheduledRequest& request, int& budget) {
   const auto chunk = std::ranges::find(output_.chunks, request.id, &Chunk::id);
   if (chunk == output_.chunks.end()) return;
   budget += chunk->num_tokens;
@@ -103,8 +94,7 @@ void SchedulerOf<Manager>::take_chunk_back(const ScheduledRequest& request, int&
 }
 
 /// Returns false if a request was preempted.
-template <KvManager Manager>
-bool SchedulerOf<Manager>::schedule_running(int& budget) {
+bool Scheduler::schedule_running(int& budget) {
   for (auto request = running_.begin(); request != running_.end() && budget > 0; ++request) {
     const int tokens = chunk_of(*request, request->num_computed, budget);
     if (tokens == 0) continue;
@@ -121,8 +111,7 @@ bool SchedulerOf<Manager>::schedule_running(int& budget) {
   return preempted_.empty();
 }
 
-template <KvManager Manager>
-void SchedulerOf<Manager>::schedule_waiting(int& budget) {
+void Scheduler::schedule_waiting(int& budget) {
   while (!waiting_.empty() && budget > 0 && std::ssize(running_) < options_.max_running) {
     ScheduledRequest& request = waiting_.front();
     ComputedBlocks computed;
@@ -140,15 +129,13 @@ void SchedulerOf<Manager>::schedule_waiting(int& budget) {
   }
 }
 
-template <KvManager Manager>
-void SchedulerOf<Manager>::start(Queue::iterator request, int num_computed) {
+void Scheduler::start(Queue::iterator request, int num_computed) {
   running_.splice(running_.end(), waiting_, request);
   request->num_computed = request->num_cached = num_computed;
   (request->num_preemptions > 0 ? output_.resumed : output_.started).push_back(request->id);
 }
 
-template <KvManager Manager>
-void SchedulerOf<Manager>::preempt(Queue::iterator request) {
+void Scheduler::preempt(Queue::iterator request) {
   manager_->free(request->id);
   request->num_computed = 0;  // recomputation: what the cache still has is found again
   ++request->num_preemptions;
@@ -157,22 +144,21 @@ void SchedulerOf<Manager>::preempt(Queue::iterator request) {
   wait(running_, request);
 }
 
-template <KvManager Manager>
-bool SchedulerOf<Manager>::reset_prefix_cache(bool preempt_running) {
+bool Scheduler::reset_prefix_cache(bool preempt_running) {
   if (!preempt_running && !running_.empty()) return false;
   while (!running_.empty()) preempt(std::prev(running_.end()));
   return manager_->reset_prefix_cache();
 }
 
-template <KvManager Manager>
-void SchedulerOf<Manager>::update(std::span<const Chunk> chunks) {
+void Scheduler::update(std::span<const Chunk> chunks) {
   for (const Chunk& chunk : chunks) {
     const auto found = requests_.find(chunk.id);
     // It was finished while the pass ran, and perhaps submitted again.
     if (found == requests_.end() || !manager_->holds(chunk.id)) continue;
     ScheduledRequest& request = *found->second;
     const int computed = request.num_computed + chunk.num_tokens;
-    if (computed / manager_->block_size() > request.num_computed / manager_->block_size()) {
+    if (computed / manager_->pool().block_size() >
+        request.num_computed / manager_->pool().block_size()) {
       // One more block is full.
       manager_->cache_blocks(chunk.id, request.tokens, request.hashes, computed);
     }
@@ -181,8 +167,7 @@ void SchedulerOf<Manager>::update(std::span<const Chunk> chunks) {
   }
 }
 
-template <KvManager Manager>
-void SchedulerOf<Manager>::add_token(int64_t id, int32_t token) {
+void Scheduler::add_token(int64_t id, int32_t token) {
   const auto found = requests_.find(id);
   if (found == requests_.end() || !std::exchange(found->second->wants_token, false)) {
     throw std::logic_error(
@@ -191,8 +176,7 @@ void SchedulerOf<Manager>::add_token(int64_t id, int32_t token) {
   found->second->tokens.push_back(token);
 }
 
-template <KvManager Manager>
-bool SchedulerOf<Manager>::finish(int64_t id) {
+bool Scheduler::finish(int64_t id) {
   const auto found = requests_.find(id);
   if (found == requests_.end()) return false;
   const bool runs = manager_->holds(id);
@@ -203,8 +187,7 @@ bool SchedulerOf<Manager>::finish(int64_t id) {
   return true;
 }
 
-template <KvManager Manager>
-void SchedulerOf<Manager>::check_fits(int64_t id, size_t num_prompt, int max_tokens) const {
+void Scheduler::check_fits(int64_t id, size_t num_prompt, int max_tokens) const {
   // The last generated token is never run: it needs no slot.
   const int64_t slots = static_cast<int64_t>(num_prompt) + max_tokens - 1;
   const int64_t needed = manager_->max_blocks(slots);
@@ -219,8 +202,7 @@ void SchedulerOf<Manager>::check_fits(int64_t id, size_t num_prompt, int max_tok
   }
 }
 
-template <KvManager Manager>
-const ScheduledRequest& SchedulerOf<Manager>::request(int64_t id) const {
+const ScheduledRequest& Scheduler::request(int64_t id) const {
   const auto found = requests_.find(id);
   if (found == requests_.end()) {
     throw std::out_of_range(fmt::format("Scheduler: there is no request {}", id));
@@ -228,8 +210,7 @@ const ScheduledRequest& SchedulerOf<Manager>::request(int64_t id) const {
   return *found->second;
 }
 
-template <KvManager Manager>
-void SchedulerOf<Manager>::check() const {
+void Scheduler::check() const {
   manager_->check();
   if (requests_.size() != waiting_.size() + running_.size()) {
     throw std::logic_error(fmt::format("{} requests, {} waiting and {} running", requests_.size(),
@@ -252,7 +233,5 @@ void SchedulerOf<Manager>::check() const {
     }
   }
 }
-
-template class SchedulerOf<KvCacheManager>;
 
 }  // namespace lesson08

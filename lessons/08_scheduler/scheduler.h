@@ -3,19 +3,18 @@
 // Which requests run in the next pass, and how many tokens of each. Source: vLLM v1's Scheduler
 // (v0.22.1: vllm/v1/core/sched/scheduler.py).
 
-#include <concepts>
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "kv_manager.h"
 #include "lessons/07_lru_eviction/block_pool.h"
 
 namespace lesson08 {
 
-using lesson06::BlockHashes;
-using lesson06::ComputedBlocks;
 using lesson06::ExtraKeys;
 using lesson06::KvCacheManager;
 
@@ -43,8 +42,8 @@ struct RequestOptions {
   bool skip_reading_prefix_cache = false;  // it finds nothing; others find what it computes
 };
 
-/// A request as the scheduler sees it: tokens and progress. It knows no text and no logits. It runs
-/// if and only if it holds blocks.
+/// A request as the scheduler sees it: its tokens and how many are computed, no text and no logits.
+/// A request is running if and only if it holds blocks.
 struct ScheduledRequest {
   int64_t id = 0;
   int64_t arrival = 0;          // order of submission
@@ -59,14 +58,14 @@ struct ScheduledRequest {
   int num_preemptions = 0;
 };
 
-/// num_tokens tokens of a request run in the pass: tokens[num_computed] and those after it.
+/// A request's share of a pass: its tokens from tokens[num_computed] on, num_tokens of them.
 struct Chunk {
   int64_t id = 0;
   int num_tokens = 0;
   friend bool operator==(const Chunk&, const Chunk&) = default;
 };
 
-/// A pass: what runs, and which requests have changed their state.
+/// The next pass: what runs in it, and which requests started, came back or were preempted.
 struct SchedulerOutput {
   std::vector<Chunk> chunks;
   std::vector<int64_t> started;    // requests with a chunk that run for the first time
@@ -75,44 +74,20 @@ struct SchedulerOutput {
   friend bool operator==(const SchedulerOutput&, const SchedulerOutput&) = default;
 };
 
-/// The functions that a scheduler needs from the manager of the K and V cache.
-template <class M>
-concept KvManager = requires(M manager, const M& c, int64_t id, int num_tokens,
-                             std::span<const int32_t> tokens, BlockHashes& hashes,
-                             const ComputedBlocks& computed) {
-  // The cached blocks of a request's first tokens. Changes nothing.
-  { c.get_computed_blocks(tokens, hashes) } -> std::same_as<ComputedBlocks>;
-  // Free blocks that a request takes if it starts with `computed` and num_tokens tokens more.
-  { c.num_blocks_to_allocate(computed, num_tokens) } -> std::same_as<int64_t>;
-  // Slots for num_tokens tokens more. Empty, with nothing changed, if the pool has too few free
-  // blocks.
-  { manager.allocate_slots(id, num_tokens, computed).has_value() } -> std::same_as<bool>;
-  { manager.allocate_slots(id, num_tokens).has_value() } -> std::same_as<bool>;
-  // Caches the full blocks of the request's first num_tokens tokens, which are computed.
-  manager.cache_blocks(id, tokens, hashes, num_tokens);
-  manager.free(id);                                        // gives the request's blocks back
-  { c.holds(id) } -> std::same_as<bool>;                   // whether the request holds blocks
-  { c.table(id).num_tokens() } -> std::same_as<int>;       // tokens of the request with a slot
-  { c.max_blocks(int64_t{}) } -> std::same_as<int64_t>;    // blocks of a request of n tokens
-  { c.pool().num_blocks() } -> std::same_as<int>;          // blocks in all
-  { c.pool().num_free() } -> std::same_as<int>;            // blocks that no request holds
-  { c.block_size() } -> std::same_as<int>;                 // tokens per block
-  { manager.reset_prefix_cache() } -> std::same_as<bool>;  // forgets the content of all blocks
-  c.check();                                               // throws if an invariant is broken
-};
-
-/// Two queues and one pool. Running requests come first. When the pool has no block for one of
-/// them, the least important running request is *preempted*. It gives its blocks back, waits at its
-/// old place in the order, and is computed again later. Waiting requests start while budget and
-/// pool allow, except in a pass that has preempted. In first-come order every request is served in
-/// the end.
-template <KvManager Manager>
-class SchedulerOf {
+/// Composes passes from two queues over one pool. Running requests come first. When the pool has no
+/// block for a running request, the least important one is *preempted*: it gives all its blocks
+/// back, waits at its old place in the order, and is computed again later. Then waiting requests
+/// start while budget and pool allow, but not in a pass that has preempted: a newcomer would take
+/// the blocks that were just freed. In first-come order every request is served in the end.
+class Scheduler {
  public:
-  /// Borrows the manager.
-  SchedulerOf(Manager& manager, const SchedulerOptions& options);
-  SchedulerOf(const SchedulerOf&) = delete;  // requests_ points into the queues
-  SchedulerOf& operator=(const SchedulerOf&) = delete;
+  /// Borrows the manager: lesson 06's, or another one with its functions.
+  template <class Manager>
+  Scheduler(Manager& manager, const SchedulerOptions& options)
+      : Scheduler(std::make_unique<KvManagerOver<Manager>>(manager), options) {}
+  virtual ~Scheduler() = default;
+  Scheduler(const Scheduler&) = delete;  // requests_ points into the queues
+  Scheduler& operator=(const Scheduler&) = delete;
 
   /// Throws UserError for a request that can never fit the pool or, without chunked prefill, a
   /// pass: "request 7 needs 63 blocks, the pool has 49".
@@ -125,13 +100,13 @@ class SchedulerOf {
   /// Returns the next pass; each chunk has its slots. It has no chunks if there is nothing to do or
   /// all of its requests were preempted. Every call is followed by one update() with its chunks, or
   /// by a finish() for each request. The output is valid until the next call.
-  const SchedulerOutput& schedule();
+  virtual const SchedulerOutput& schedule();
   /// Notes that the pass is done: K and V of the chunks are written.
   void update(std::span<const Chunk> chunks);
   /// Gives a request the next token that it wants, also if it was preempted in between.
-  void add_token(int64_t id, int32_t token);
+  virtual void add_token(int64_t id, int32_t token);
   /// Ends a request in any state and frees its blocks. Returns false if there is no such request.
-  bool finish(int64_t id);
+  virtual bool finish(int64_t id);
   /// Empties the cache. With preempt_running, running requests are preempted first and the next
   /// output lists them. Otherwise, if requests are running, returns false and changes nothing.
   bool reset_prefix_cache(bool preempt_running = false);
@@ -147,13 +122,15 @@ class SchedulerOf {
   std::vector<int64_t> running() const { return ids_of(running_); }  // as they started
   int64_t num_preemptions() const { return num_preemptions_; }
   const SchedulerOptions& options() const { return options_; }
-  const Manager& manager() const { return *manager_; }
+  const KvManager& manager() const { return *manager_; }
 
   /// Throws std::logic_error unless every request is in one queue, those that hold blocks are in
   /// running(), and the pool is sound.
   void check() const;
 
  private:
+  Scheduler(std::unique_ptr<KvManager> manager, const SchedulerOptions& options);
+
   /// A request moves between the queues by splice(), which cannot fail.
   using Queue = std::list<ScheduledRequest>;
 
@@ -171,7 +148,7 @@ class SchedulerOf {
   void preempt(Queue::iterator request);
   void wait(Queue& from, Queue::iterator request);
 
-  Manager* manager_;
+  std::unique_ptr<KvManager> manager_;
   SchedulerOptions options_;
   Queue waiting_;  // the most important in front
   Queue running_;  // in the order in which they started
@@ -181,8 +158,5 @@ class SchedulerOf {
   int64_t num_submitted_ = 0;
   int64_t num_preemptions_ = 0;
 };
-
-/// Over lesson 06's manager: scheduler.cpp makes it.
-using Scheduler = SchedulerOf<KvCacheManager>;
 
 }  // namespace lesson08

@@ -1,6 +1,7 @@
 #pragma once
 
-// Lesson 04's attention, but the device computes the slots, from the tables that it has anyway.
+// Lesson 04's attention for a server. The device computes the slots of a pass from the block
+// tables, which attention needs there anyway.
 
 #include <span>
 #include <utility>
@@ -20,7 +21,7 @@ lesson03::BlockTables tables_of(const Manager& manager, std::span<const Chunk> c
                                 const lesson03::BlockTable& padding) {
   lesson03::BlockTables tables;
   for (const Chunk& chunk : chunks) tables.push_back(&manager.table(chunk.id));
-  tables.resize(static_cast<size_t>(num_seqs), &padding);
+  tables.resize(num_seqs, &padding);
   return tables;
 }
 
@@ -41,8 +42,8 @@ inline ComputeSlotMappingArgs slots_of(const lesson04::PagedAttentionArgs& pass,
 /// mapping.
 class ServingAttention : public kv::Attention {
  public:
-  ServingAttention(const kv::ModelConfig& config, lesson03::PagedKvCache& cache)
-      : pass_(config, cache) {}
+  ServingAttention(const kv::ModelConfig& config, const lesson03::PagedKvCache& cache)
+      : pass_(config, cache.layers()) {}
 
   /// The tables of the next pass's sequences, which have slots for all of its rows.
   void set_tables(lesson03::BlockTables tables) { tables_ = std::move(tables); }

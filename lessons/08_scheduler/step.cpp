@@ -26,9 +26,9 @@ const ServeOptions& checked(const PagedOptions& options, const ServeOptions& ser
 }
 
 void add_rows(const ScheduledRequest& request, const Chunk& chunk, kv::PassRows& rows) {
-  const auto end = static_cast<size_t>(request.num_computed + chunk.num_tokens);
-  rows.add(static_cast<size_t>(chunk.id), std::span(request.tokens).first(end),
-           request.num_computed, end == request.tokens.size());
+  const size_t end = request.num_computed + chunk.num_tokens;
+  rows.add(chunk.id, std::span(request.tokens).first(end), request.num_computed,
+           end == request.tokens.size());
 }
 
 void pad_decodes(kv::PassRows& rows, int multiple) {

@@ -38,18 +38,19 @@ const ServeOptions& checked(const PagedOptions& options, const ServeOptions& ser
 inline lesson07::FreeOrder free_order(const ServeOptions& serve) {
   return serve.caching ? serve.free_order : lesson07::FreeOrder::kAppend;
 }
-/// Returns a function that tells `sink`, if there is one, that the cache is empty.
-inline auto tells_cleared(lesson07::EventSink sink) {
+/// What the scheduler calls when the cache has been emptied: `sink`, if there is one, gets the
+/// event.
+inline auto on_cleared(lesson07::EventSink sink) {
   return [sink = std::move(sink)] {
     if (sink) sink({.kind = lesson07::CacheEvent::Kind::kCleared});
   };
 }
 
-/// Called when a pass is composed, before it runs. It must change nothing.
+/// Called after a pass is composed and before it runs. Must change nothing.
 template <class Scheduler>
 using PassObserver = std::function<void(const Scheduler&, const SchedulerOutput&)>;
 
-/// Adds the rows of a chunk. One that ends before the last known token wants no logits.
+/// Adds the rows of a chunk. A chunk that ends before the last known token needs no logits.
 void add_rows(const ScheduledRequest& request, const Chunk& chunk, kv::PassRows& rows);
 
 /// Pads a pass of decodes to a multiple of `multiple` rows. Any other pass stays as it is.
@@ -58,8 +59,8 @@ void pad_decodes(kv::PassRows& rows, int multiple);
 /// The token stream of each of a server's requests, by id.
 using TokenStreams = std::unordered_map<int64_t, kv::TokenStream>;
 
-/// Gives each request of the pass its next tokens, one from each of its rows of logits as long as
-/// it wants one. A request that ends leaves the scheduler and the streams.
+/// Gives each request of the pass its next tokens, one for each of its rows of logits, until the
+/// request ends. A request that ends leaves the scheduler and the streams.
 template <class Scheduler>
 StepOutput deliver(const kv::PassRows& rows, const SchedulerOutput& pass,
                    const TokenChooser& chooser, Scheduler& scheduler, TokenStreams& streams) {

@@ -32,8 +32,7 @@ size_t find_continuation(std::span<const int32_t> tokens, const NgramOptions& op
 std::vector<int32_t> NgramDrafter::propose(int64_t, std::span<const int32_t> tokens,
                                            int max_guesses) {
   const auto continuation = tokens.subspan(find_continuation(tokens, options_));
-  const auto guesses =
-      continuation.first(std::min(continuation.size(), static_cast<size_t>(max_guesses)));
+  const auto guesses = continuation.first(std::min<size_t>(continuation.size(), max_guesses));
   return {guesses.begin(), guesses.end()};
 }
 

@@ -17,7 +17,7 @@ class Drafter {
   Drafter& operator=(const Drafter&) = delete;
   virtual ~Drafter() = default;
 
-  /// At most `max_guesses` tokens that may come after a request's tokens, in order.
+  /// Up to `max_guesses` tokens that are likely to follow a request's tokens, in order.
   virtual std::vector<int32_t> propose(int64_t id, std::span<const int32_t> tokens,
                                        int max_guesses) = 0;
 };
@@ -28,9 +28,9 @@ struct NgramOptions {
   int shortest = 2;
 };
 
-/// Prompt lookup: finds an earlier place of the text's last tokens, and guesses the tokens that
-/// followed them there. The longest n-gram of `shortest` to `longest` tokens that has come before
-/// counts. Of several places it takes the first one, as vLLM does, because the most text follows
+/// Prompt lookup: finds where the text's last tokens occurred before, and guesses the tokens that
+/// followed them there. Uses the longest n-gram of `shortest` to `longest` tokens that occurred
+/// before. Of several places it takes the first one, as vLLM does, because the most text follows
 /// there. Keeps nothing from call to call.
 class NgramDrafter : public Drafter {
  public:

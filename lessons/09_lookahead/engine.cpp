@@ -15,7 +15,7 @@ std::vector<int32_t> guesses_of(const kv::PassRows& rows) {
   std::vector<int32_t> guesses(rows.requests.size(), -1);
   for (size_t i = 1; i < guesses.size(); ++i) {
     if (rows.requests[i] != rows.requests[i - 1]) continue;
-    guesses[i] = rows.token_ids[static_cast<size_t>(rows.logit_rows[i])];
+    guesses[i] = rows.token_ids[rows.logit_rows[i]];
   }
   return guesses;
 }
@@ -37,7 +37,7 @@ void LookaheadAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& ar
 
 Server::Server(kv::Model& model, Drafter& drafter, const PagedOptions& options,
                const ServeOptions& serve, const LookaheadOptions& lookahead)
-    : ServerOf(model, options, serve),
+    : ServerBase(model, options, serve),
       pool_(options.num_blocks, options.block_size, free_order(serve)),
       cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size),
       attention_(model.config(), cache_),
@@ -54,7 +54,7 @@ StepOutput Server::step(const PassObserver<Scheduler>& on_pass) {
   kv::PassRows rows;
   for (const Chunk& chunk : output.chunks) {
     lesson08::add_rows(scheduler_->request(chunk.id), chunk, rows);
-    rows.extend_last(static_cast<size_t>(chunk.id), scheduler_->guesses(chunk.id));
+    rows.extend_last(chunk.id, scheduler_->guesses(chunk.id));
   }
   lesson08::pad_decodes(rows, options_.pad_decodes_to);
   attention_.set_tables(lesson08::tables_of(manager_, output.chunks, rows.num_seqs(), padding_));
@@ -65,7 +65,7 @@ StepOutput Server::step(const PassObserver<Scheduler>& on_pass) {
   return lesson08::deliver(rows, output, chooser_, *scheduler_, streams_);
 }
 
-/// If the device chooses the tokens, it also strikes out those that were chosen after a wrong
+/// If the device chooses the tokens, it also discards those that were chosen after a wrong
 /// guess.
 void Server::judge(const kv::PassRows& rows) {
   if (!chooser_.on_device() || attention_.guesses() == nullptr) return;
@@ -87,7 +87,7 @@ LookaheadEngine::LookaheadEngine(kv::Model& model, const PagedOptions& options,
             sized.num_blocks = num_blocks;
             return std::make_unique<Server>(model, *guesser, sized, serve, lookahead);
           },
-          lesson08::tells_cleared(serve.on_cache_event)) {
+          lesson08::on_cleared(serve.on_cache_event)) {
   lesson08::checked(options, serve);
   lesson09::check(lookahead);
 }

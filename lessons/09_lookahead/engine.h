@@ -33,14 +33,14 @@ class LookaheadAttention : public lesson08::ServingAttention {
  public:
   using ServingAttention::ServingAttention;
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;
-  /// Guesses of the last pass, on the device, as reject_guesses() wants them. Null if it had none.
+  /// The last pass's guesses, on the device, as reject_guesses() takes them. Null if it had none.
   const int32_t* guesses() const { return guesses_; }
 
  private:
   const int32_t* guesses_ = nullptr;
 };
 
-class Server : public lesson08::ServerOf<LookaheadScheduler> {
+class Server : public lesson08::ServerBase<LookaheadScheduler> {
  public:
   /// Borrows the model and the drafter. Throws UserError as lesson 08's server does.
   Server(kv::Model& model, Drafter& drafter, const PagedOptions& options,

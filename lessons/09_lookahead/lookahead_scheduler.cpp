@@ -13,20 +13,20 @@ void check(const LookaheadOptions& options) {
 LookaheadScheduler::LookaheadScheduler(KvCacheManager& manager, BlockPool& pool, Drafter& drafter,
                                        const SchedulerOptions& options,
                                        const LookaheadOptions& lookahead)
-    : manager_(&manager),
+    : Scheduler(manager, options),
+      manager_(&manager),
       pool_(&pool),
       drafter_(&drafter),
-      lookahead_(lookahead),
-      scheduler_(manager, options) {
+      lookahead_(lookahead) {
   lesson09::check(lookahead);
 }
 
 const SchedulerOutput& LookaheadScheduler::schedule() {
   while (!guesses_.empty()) strike_out(guesses_.begin()->first);
-  const SchedulerOutput& output = scheduler_.schedule();
-  int budget = scheduler_.options().max_tokens_per_pass;
+  const SchedulerOutput& output = Scheduler::schedule();
+  int budget = options().max_tokens_per_pass;
   for (const Chunk& chunk : output.chunks) budget -= chunk.num_tokens;
-  const bool may_take_blocks = waiting().empty();  // else they are for waiting requests
+  const bool may_take_blocks = waiting().empty();  // otherwise waiting requests need them
   for (const Chunk& chunk : output.chunks) {
     guess(chunk, room_for_guesses(chunk, budget, may_take_blocks));
     budget -= static_cast<int>(guesses(chunk.id).size());
@@ -44,7 +44,7 @@ int LookaheadScheduler::room_for_guesses(const Chunk& chunk, int budget,
   if (r.num_computed + chunk.num_tokens < known) return 0;
   // A guess is at best the last token but one: the last token is never run.
   int room = std::min({lookahead_.num_guesses, budget, r.num_prompt + r.max_tokens - known - 1});
-  const int max_chunk = scheduler_.options().max_chunk;
+  const int max_chunk = options().max_chunk;
   if (max_chunk > 0) room = std::min(room, max_chunk - chunk.num_tokens);
   if (may_take_blocks) return room;
   const lesson03::BlockTable& table = manager_->table(chunk.id);
@@ -54,7 +54,7 @@ int LookaheadScheduler::room_for_guesses(const Chunk& chunk, int budget,
 void LookaheadScheduler::guess(const Chunk& chunk, int room) {
   if (room <= 0) return;
   std::vector<int32_t> guesses = drafter_->propose(chunk.id, request(chunk.id).tokens, room);
-  if (std::ssize(guesses) > room) guesses.resize(static_cast<size_t>(room));
+  if (std::ssize(guesses) > room) guesses.resize(room);
   // The pool may have no block for all of them.
   while (!guesses.empty() &&
          !manager_->allocate_slots(chunk.id, static_cast<int>(guesses.size()))) {
@@ -72,7 +72,7 @@ std::span<const int32_t> LookaheadScheduler::guesses(int64_t id) const {
 }
 
 void LookaheadScheduler::add_token(int64_t id, int32_t token) {
-  scheduler_.add_token(id, token);
+  Scheduler::add_token(id, token);
   const auto found = guesses_.find(id);
   if (found == guesses_.end()) return;
   std::vector<int32_t>& guesses = found->second;
@@ -81,7 +81,7 @@ void LookaheadScheduler::add_token(int64_t id, int32_t token) {
   guesses.erase(guesses.begin());
   if (guesses.empty()) guesses_.erase(found);
   ++num_accepted_;
-  const Chunk its_pass{.id = id, .num_tokens = 1};  // has run already
+  const Chunk its_pass{.id = id, .num_tokens = 1};  // the guess has run already
   update({&its_pass, 1});
 }
 
@@ -94,7 +94,7 @@ void LookaheadScheduler::strike_out(int64_t id) {
 
 bool LookaheadScheduler::finish(int64_t id) {
   guesses_.erase(id);
-  return scheduler_.finish(id);
+  return Scheduler::finish(id);
 }
 
 }  // namespace lesson09

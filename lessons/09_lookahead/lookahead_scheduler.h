@@ -20,7 +20,7 @@ using lesson08::SchedulerOptions;
 using lesson08::SchedulerOutput;
 
 struct LookaheadOptions {
-  int num_guesses = 4;  // at most, of one request in one pass; 0 means none
+  int num_guesses = 4;  // most guesses per request and pass; 0 means none
 };
 void check(const LookaheadOptions& options);  // throws UserError for invalid options
 
@@ -29,48 +29,27 @@ void check(const LookaheadOptions& options);  // throws UserError for invalid op
 ///
 /// Guesses are not among a request's tokens. An accepted guess becomes a token that has run
 /// already; a rejected one leaves no trace.
-class LookaheadScheduler {
+class LookaheadScheduler : public Scheduler {
  public:
   /// Borrows the manager, its pool, and the drafter.
   LookaheadScheduler(KvCacheManager& manager, BlockPool& pool, Drafter& drafter,
                      const SchedulerOptions& options, const LookaheadOptions& lookahead = {});
 
   /// The next pass, without guesses in its chunks. Guesses of the last pass that were not judged
-  /// are struck out.
-  const SchedulerOutput& schedule();
+  /// are dropped.
+  const SchedulerOutput& schedule() override;
   /// The guesses of a request that run right after its chunk, in slots of their own; each gives a
   /// row of logits. Empty if it has none.
   std::span<const int32_t> guesses(int64_t id) const;
 
   /// As Scheduler::add_token(). If the token is the next guess, that guess is accepted: its K and V
-  /// are there. The request then wants its next token, from the next row of logits. If the token is
-  /// another one, the guesses that are left are struck out.
-  void add_token(int64_t id, int32_t token);
-  bool finish(int64_t id);
+  /// are there. The request then needs its next token, from the next row of logits. If the token is
+  /// a different one, the remaining guesses are dropped.
+  void add_token(int64_t id, int32_t token) override;
+  bool finish(int64_t id) override;
 
   int64_t num_proposed() const { return num_proposed_; }  // guesses that ran in a pass
   int64_t num_accepted() const { return num_accepted_; }  // and were right
-
-  // As lesson 08's:
-  void check_fits(int64_t id, size_t num_prompt, int max_tokens) const {
-    scheduler_.check_fits(id, num_prompt, max_tokens);
-  }
-  void submit(int64_t id, std::span<const int32_t> prompt, int max_tokens,
-              lesson08::RequestOptions options = {}) {
-    scheduler_.submit(id, prompt, max_tokens, std::move(options));
-  }
-  void update(std::span<const Chunk> chunks) { scheduler_.update(chunks); }
-  bool reset_prefix_cache(bool preempt_running = false) {
-    return scheduler_.reset_prefix_cache(preempt_running);
-  }
-  const ScheduledRequest& request(int64_t id) const { return scheduler_.request(id); }
-  bool wants_token(int64_t id) const { return scheduler_.wants_token(id); }
-  bool idle() const { return scheduler_.idle(); }
-  std::vector<int64_t> waiting() const { return scheduler_.waiting(); }
-  std::vector<int64_t> running() const { return scheduler_.running(); }
-  int64_t num_preemptions() const { return scheduler_.num_preemptions(); }
-  const KvCacheManager& manager() const { return *manager_; }
-  void check() const { scheduler_.check(); }
 
  private:
   int room_for_guesses(const Chunk& chunk, int budget, bool may_take_blocks) const;
@@ -81,7 +60,6 @@ class LookaheadScheduler {
   BlockPool* pool_;
   Drafter* drafter_;
   LookaheadOptions lookahead_;
-  Scheduler scheduler_;
   std::map<int64_t, std::vector<int32_t>> guesses_;  // of the last pass, not judged yet
   int64_t num_proposed_ = 0;
   int64_t num_accepted_ = 0;

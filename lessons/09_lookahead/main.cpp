@@ -33,7 +33,7 @@ struct Options {
   int max_lines = 16;
 };
 
-/// Guesses that ran in a pass.
+/// The guesses that ran in one pass.
 struct Guessed {
   int64_t pass = 0;
   size_t request = 0;
@@ -178,7 +178,12 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  options.generate.prompts = {"The bird said: hello, hello, hello, hello, hello, hello"};
+  options.generate.prompts = {
+      // a story, and the beginning of the same story
+      "Once upon a time, there was a little robot. The little robot lived in a cozy cottage by the "
+      "river. The little robot had a green drum, and she took it everywhere.\n\nOne day, the green "
+      "drum was gone. She looked under the bridge, but it was not there. The little robot was "
+      "sad.\n\nOnce upon a time, there was a little robot."};
   kv::CommandLine command("Lesson 09: guesses several tokens and checks them in one pass.");
   kv::add_generate_options(command, options.generate);
   command

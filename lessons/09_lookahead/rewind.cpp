@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "common/at_end.h"
+#include "common/defer.h"
 
 namespace lesson09 {
 
@@ -23,12 +23,12 @@ void rewind(KvCacheManager& manager, BlockPool& pool, int64_t id, int num_tokens
                     computed, table.num_tokens()));
   }
   const int num_blocks = lesson03::blocks_for(num_tokens, pool.block_size());
-  const auto ids = table.block_ids().first(static_cast<size_t>(num_blocks));
+  const auto ids = table.block_ids().first(num_blocks);
   kept.block_ids.assign(ids.begin(), ids.end());
   kept.num_tokens = num_tokens;
   // The request ends, and begins again with the blocks that stay. They are held meanwhile.
   pool.touch(kept.block_ids);
-  const kv::AtEnd let_go{[&] { pool.free_blocks(kept.block_ids); }};
+  const kv::Defer let_go{[&] { pool.free_blocks(kept.block_ids); }};
   manager.free(id);
   manager.allocate_slots(id, 0, kept);
 }

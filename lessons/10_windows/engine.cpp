@@ -3,10 +3,7 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "lessons/08_scheduler/scheduler.cpp"
 #include "qwen3/generation.h"
-
-template class lesson08::SchedulerOf<lesson10::KvCacheCoordinator>;
 
 namespace lesson10 {
 namespace {
@@ -18,13 +15,13 @@ kv::ModelConfig config_of_group(const kv::ModelConfig& config) {
   return in_cache;
 }
 
-/// Most tokens of one request in a pass.
+/// The most tokens of one request in a pass.
 int max_at_once(const lesson08::SchedulerOptions& options) {
   const int budget = options.max_tokens_per_pass;
   return options.max_chunk > 0 ? std::min(options.max_chunk, budget) : budget;
 }
 
-/// Blocks of a pool in which the requests can all run at once.
+/// The size of the pool: options.num_blocks, or else enough blocks for all requests at once.
 int pool_size(std::span<const kv::Request> requests, const PagedOptions& options,
               const ServeOptions& serve, const kv::Model& model) {
   if (options.num_blocks > 0) return options.num_blocks;
@@ -47,7 +44,8 @@ WindowedAttention::WindowedAttention(const kv::ModelConfig& config, PagedKvCache
     kv::user_error("the model's layers are in {} groups, wanted at most {}", groups.size(),
                    kMaxGroups);
   }
-  for (size_t group = 0; group < groups.size(); ++group) passes_.emplace_back(config, cache);
+  for (size_t group = 0; group < groups.size(); ++group)
+    passes_.emplace_back(config, cache.layers());
 }
 
 void WindowedAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) {
@@ -71,15 +69,15 @@ void WindowedAttention::compute_slots(const kv::AttentionRows& rows,
 
 void WindowedAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
   if (rows.layer == 0 && rows.heads == nullptr) compute_slots(rows, stream);
-  const LayerPlace place = places_.at(static_cast<size_t>(rows.layer));
+  const LayerPlace place = places_.at(rows.layer);
   kv::AttentionRows in_cache = rows;
   in_cache.layer = place.index;
   const int64_t* const slots = slots_.as<int64_t>() + int64_t{place.group} * rows.num_rows;
-  passes_[static_cast<size_t>(place.group)].forward(in_cache, slots, stream);
+  passes_[place.group].forward(in_cache, slots, stream);
 }
 
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve)
-    : ServerOf(model, options, serve),
+    : ServerBase(model, options, serve),
       pool_(options.num_blocks, options.block_size, free_order(serve)),
       manager_(pool_, make_groups(model.config()),
                {.hasher = serve.hasher, .caching = serve.caching}, max_at_once(serve.scheduler)),
@@ -95,7 +93,7 @@ lesson03::BlockTables Server::tables_of(std::span<const Chunk> chunks, int num_s
   lesson03::BlockTables tables;
   for (int group = 0; group < manager_.num_groups(); ++group) {
     for (const Chunk& chunk : chunks) tables.push_back(&manager_.table(chunk.id, group));
-    tables.resize(static_cast<size_t>((group + 1) * num_seqs), &padding_);
+    tables.resize((group + 1) * num_seqs, &padding_);
   }
   return tables;
 }
@@ -124,7 +122,7 @@ WindowsEngine::WindowsEngine(kv::Model& model, const PagedOptions& options,
             sized.num_blocks = num_blocks;
             return std::make_unique<Server>(model, sized, serve);
           },
-          lesson08::tells_cleared(serve.on_cache_event)) {
+          lesson08::on_cleared(serve.on_cache_event)) {
   lesson08::checked(options, serve);
 }
 

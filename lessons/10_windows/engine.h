@@ -49,7 +49,7 @@ class WindowedAttention : public kv::Attention {
 
 /// Serves as lesson 08's server does, with fewer bytes if layers have windows. options.num_blocks
 /// counts blocks of a group.
-class Server : public lesson08::ServerOf<lesson08::SchedulerOf<KvCacheCoordinator>> {
+class Server : public lesson08::ServerBase<lesson08::Scheduler> {
  public:
   /// Borrows the model. options.num_blocks is at least 1.
   Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});

@@ -14,7 +14,7 @@ namespace lesson10 {
 inline constexpr int kMaxGroups = 64;
 
 /// The rows of the pass are the same in all groups. Each group has block tables of its own, and
-/// slots of its own, which stand one group after the other: slot_mapping [num_groups, num_rows].
+/// slots of its own, stored group after group: slot_mapping [num_groups, num_rows].
 struct GroupSlotMappingArgs {
   lesson08::ComputeSlotMappingArgs rows = {};    // its block_tables are not used
   int num_groups = 0;                            // at most kMaxGroups

@@ -7,14 +7,14 @@
 #include <unordered_map>
 #include <utility>
 
-#include "common/at_end.h"
+#include "common/defer.h"
 
 namespace lesson10 {
 namespace {
 
-/// A group's part of the blocks that were found.
+/// One group's share of the blocks that were found.
 std::span<const int32_t> hits_of(const ComputedBlocks& computed, size_t group) {
-  const auto num_hits = static_cast<size_t>(computed.chain.num_blocks);
+  const size_t num_hits = computed.chain.num_blocks;
   return std::span(computed.block_ids).subspan(group * num_hits, num_hits);
 }
 
@@ -27,12 +27,12 @@ KvCacheCoordinator::KvCacheCoordinator(BlockPool& pool, std::vector<KvCacheGroup
       caching_(options.caching),
       max_new_tokens_(max_new_tokens),
       full_(pool, options),
-      new_blocks_(static_cast<size_t>(pool.num_blocks())) {
+      new_blocks_(pool.num_blocks()) {
   if (groups_.empty() || groups_[0].window != 0) {
     throw std::invalid_argument("KvCacheCoordinator: wanted a group 0, and no window for it");
   }
   for (int group = 1; group < num_groups(); ++group) {
-    sliding_.emplace_back(pool, group, groups_[static_cast<size_t>(group)].window);
+    sliding_.emplace_back(pool, group, groups_[group].window);
   }
 }
 
@@ -42,7 +42,7 @@ ComputedBlocks KvCacheCoordinator::get_computed_blocks(std::span<const int32_t> 
   if (sliding_.empty() || computed.block_ids.empty()) return computed;
   std::vector<int32_t>& full = computed.block_ids;
   std::vector<std::vector<int32_t>> found(sliding_.size());
-  // A group's hit stands until another group finds less; then the group is asked again.
+  // A group's hit is valid until another group finds less; then the group is asked again.
   size_t agreed = 0;  // groups in a row that have found just full.size() blocks
   for (size_t i = 0; agreed < sliding_.size(); i = (i + 1) % sliding_.size()) {
     found[i] = sliding_[i].find_longest_cache_hit(full, computed.num_refused);
@@ -93,14 +93,14 @@ std::optional<std::span<const int32_t>> KvCacheCoordinator::start(int64_t id, in
   const int64_t revived = lesson06::num_revived(*pool_, computed.block_ids);
   if (num_new_blocks * num_groups() + revived > pool_->num_free()) return std::nullopt;
   bool done = false;
-  const kv::AtEnd undo{[&] {
+  const kv::Defer undo{[&] {
     for (SlidingWindowManager& group : sliding_) {
       if (!done) group.forget(id);
     }
   }};
   for (size_t i = 0; i < sliding_.size(); ++i) sliding_[i].add(id, hits_of(computed, i + 1));
   ComputedBlocks in_full = computed;
-  in_full.block_ids.resize(static_cast<size_t>(num_hits));
+  in_full.block_ids.resize(num_hits);
   full_.allocate_slots(id, 0, in_full);
   done = true;
   // Hits of all groups are pinned before anything else is taken.

@@ -21,7 +21,7 @@ using lesson06::ComputedBlocks;
 using lesson06::KvCacheManager;
 
 /// Has lesson 06's manager for group 0, which proves every prefix, and a SlidingWindowManager for
-/// each other group. It meets lesson 08's concept KvManager, and its functions do for all groups
+/// each other group. Its functions do for all groups
 /// together what lesson 06's do for one.
 ///
 /// ComputedBlocks::block_ids are here [num_groups, chain.num_blocks], group after group.
@@ -51,9 +51,9 @@ class KvCacheCoordinator {
 
   bool holds(int64_t id) const { return full_.holds(id); }
   const BlockTable& table(int64_t id) const { return full_.table(id); }  // group 0's
-  /// Throws std::out_of_range for a group that is not there; so does first_block().
+  /// Throws std::out_of_range for a group that does not exist; so does first_block().
   const BlockTable& table(int64_t id, int group) const;
-  /// Entries in front of a group's table that are null blocks.
+  /// The number of null blocks at the front of a group's table.
   int first_block(int64_t id, int group) const;
   int num_groups() const { return static_cast<int>(groups_.size()); }
   const std::vector<KvCacheGroup>& groups() const { return groups_; }

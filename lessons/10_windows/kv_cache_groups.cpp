@@ -61,7 +61,7 @@ std::vector<LayerPlace> places_of(std::span<const KvCacheGroup> groups) {
   std::vector<LayerPlace> places;
   for (size_t g = 0; g < groups.size(); ++g) {
     for (size_t i = 0; i < groups[g].layers.size(); ++i) {
-      const auto layer = static_cast<size_t>(groups[g].layers[i]);
+      const size_t layer = groups[g].layers[i];
       if (places.size() <= layer) places.resize(layer + 1);
       places[layer] = {.group = static_cast<int>(g), .index = static_cast<int>(i)};
     }

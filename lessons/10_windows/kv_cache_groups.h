@@ -2,7 +2,8 @@
 
 // Layers that keep the same tokens of a sequence share a block table. Blocks of all groups have
 // room for equally many layers, so they take the same memory and one pool serves them all. Source:
-// vLLM's KVCacheGroupSpec and get_kv_cache_groups (v0.22.1: vllm/v1/core/kv_cache_utils.py).
+// vLLM's KVCacheGroupSpec (v0.22.1: vllm/v1/kv_cache_interface.py) and get_kv_cache_groups
+// (vllm/v1/core/kv_cache_utils.py).
 
 #include <cstdint>
 #include <span>
@@ -35,10 +36,10 @@ struct KvCacheGroup {
 /// blocks that are left.
 std::vector<KvCacheGroup> make_groups(const kv::ModelConfig& config);
 
-/// Layers that a block has room for.
+/// The number of layers that a block has room for.
 int layers_per_group(std::span<const KvCacheGroup> groups);
 
-/// Blocks of the group that a request of num_tokens tokens holds at most at once, if no pass
+/// The most blocks of the group that a request of num_tokens tokens holds at any time, if no pass
 /// computes more than max_new_tokens of them. 0 means no limit.
 int64_t max_blocks(const KvCacheGroup& group, int block_size, int64_t num_tokens,
                    int max_new_tokens);
@@ -50,10 +51,10 @@ struct LayerPlace {
 };
 std::vector<LayerPlace> places_of(std::span<const KvCacheGroup> groups);  // [num_layers]
 
-/// A number that differs for any two prefixes or groups, and that no index gives out.
+/// A number that is different for any two prefixes or groups, and that no index gives out.
 PrefixId prefix_in_group(PrefixId prefix, int group);
 /// The key of the block in `group` with the same tokens as group 0's block, which is in the index.
-/// In place of a parent it has the number of that block's prefix. This prefix includes the block
+/// Instead of a parent it has the number of that block's prefix. This prefix includes the block
 /// itself: group 0 has proved all of it, so the group needs none of the blocks before.
 BlockKey key_in_group(const PrefixIndex& index, int32_t full_block, int group);
 

@@ -48,7 +48,7 @@ std::string ranges(const std::vector<int>& numbers) {
 /// "12 null, 7 8 15".
 std::string entries(std::span<const int32_t> blocks, int num_null) {
   std::string text = num_null > 0 ? fmt::format("{} null", num_null) : "";
-  const auto held = blocks.subspan(static_cast<size_t>(num_null));
+  const auto held = blocks.subspan(num_null);
   if (!held.empty()) {
     text += fmt::format("{}{}", text.empty() ? "" : ", ", fmt::join(held, " "));
   }
@@ -192,6 +192,8 @@ void print_held(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   options.generate.prompts = {"Once upon a time"};
+  options.generate.window = 32;  // without one there is nothing to forget
+  options.generate.max_tokens = 200;
   kv::CommandLine command("Lesson 10: layers that see a window forget what has left it.");
   kv::add_generate_options(command, options.generate);
   command.flag("--held", options.held,

@@ -32,7 +32,7 @@ std::vector<int32_t> SlidingWindowManager::find_longest_cache_hit(std::span<cons
                                                                   int64_t& num_refused) const {
   std::vector<int32_t> entries(full.size(), kNull);
   size_t end = full.size();
-  int in_a_row = 0;  // that were found, the last one of them before `end`
+  int in_a_row = 0;  // consecutive blocks found, the last of them right before `end`
   for (size_t i = full.size(); i > 0 && in_a_row < num_needed_; --i) {
     const auto* const match =
         pool_->index().find(key_in_group(pool_->index(), full[i - 1], group_), &num_refused);
@@ -50,7 +50,7 @@ std::vector<int32_t> SlidingWindowManager::find_longest_cache_hit(std::span<cons
 
 void SlidingWindowManager::add(int64_t id, std::span<const int32_t> entries) {
   const auto size = static_cast<int>(entries.size());
-  // Null blocks stand in front and nowhere else.
+  // Null blocks are at the front and nowhere else.
   const auto num_null = static_cast<int>(std::ranges::count(entries, kNull));
   Request added{.table = BlockTable(pool_->block_size()), .num_null = num_null, .num_cached = size};
   added.table.reserve(
@@ -62,7 +62,7 @@ void SlidingWindowManager::add(int64_t id, std::span<const int32_t> entries) {
 std::span<const int32_t> SlidingWindowManager::skipped_blocks(int64_t id, int num_computed) const {
   const Request& of = request(id);
   const int end = num_skipped_tokens(num_computed) / pool_->block_size();
-  const auto first = static_cast<size_t>(of.num_null);
+  const size_t first = of.num_null;
   return of.table.block_ids().subspan(first,
                                       static_cast<size_t>(std::max(end, of.num_null)) - first);
 }
@@ -78,7 +78,7 @@ void SlidingWindowManager::cache_blocks(int64_t id, std::span<const int32_t> ful
   Request& of = requests_.at(id);
   for (; of.num_cached < num_blocks; ++of.num_cached) {
     if (of.num_cached < of.num_null) continue;  // it fell out before it was cached
-    const auto i = static_cast<size_t>(of.num_cached);
+    const size_t i = of.num_cached;
     pool_->cache_full_block(of.table.block_ids()[i], key_in_group(pool_->index(), full[i], group_));
   }
 }
@@ -90,9 +90,8 @@ void SlidingWindowManager::free(int64_t id) {
 
 void SlidingWindowManager::count_tables(std::unordered_map<int32_t, int>& num_tables) const {
   for (const auto& [id, of] : requests_) {
-    const bool all_null =
-        std::ranges::all_of(of.table.block_ids().first(static_cast<size_t>(of.num_null)),
-                            [](int32_t block) { return block == kNull; });
+    const bool all_null = std::ranges::all_of(of.table.block_ids().first(of.num_null),
+                                              [](int32_t block) { return block == kNull; });
     if (of.table.num_blocks() != blocks_for(of.table.num_tokens(), pool_->block_size()) ||
         !all_null) {
       throw std::logic_error(fmt::format("request {} has {} blocks for {} tokens in group {}", id,

@@ -26,13 +26,13 @@ class SlidingWindowManager {
   /// that is negative, and for group 0.
   SlidingWindowManager(BlockPool& pool, int group, int window);
 
-  /// The number of tokens at the beginning that no later query sees.
+  /// The number of leading tokens that no later query sees.
   int num_skipped_tokens(int num_computed) const;
 
-  /// Finds the longest prefix that this group can go on after. `full` is the run of group 0's
+  /// Finds the longest prefix that this group can continue. `full` is the run of group 0's
   /// blocks that was found; the prefix ends with one of them. Returns table entries for it: null
   /// blocks, then the blocks that the next query sees. Adds to `num_refused` the blocks with the
-  /// right hash and other content.
+  /// right hash but different content.
   std::vector<int32_t> find_longest_cache_hit(std::span<const int32_t> full,
                                               int64_t& num_refused) const;
 
@@ -46,9 +46,9 @@ class SlidingWindowManager {
     requests_.at(id).table.extend(num_tokens, new_blocks);
   }
 
-  /// Blocks that have fallen out when num_computed tokens are computed, but are still held.
+  /// The blocks still held that no later query needs once num_computed tokens are computed.
   std::span<const int32_t> skipped_blocks(int64_t id, int num_computed) const;
-  /// Gives these blocks back. They stay cached until they are taken for something else.
+  /// Gives these blocks back. They stay cached until they are reused for something else.
   void remove_skipped_blocks(int64_t id, int num_computed);
 
   /// Caches those of the first num_blocks blocks that are held; they are full and computed. `full`
@@ -75,7 +75,7 @@ class SlidingWindowManager {
   };
   /// The blocks in a request's table, without the null blocks.
   static std::span<const int32_t> held_blocks(const Request& of) {
-    return of.table.block_ids().subspan(static_cast<size_t>(of.num_null));
+    return of.table.block_ids().subspan(of.num_null);
   }
   const Request& request(int64_t id) const;
 

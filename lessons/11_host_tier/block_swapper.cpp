@@ -7,8 +7,9 @@
 
 namespace lesson11 {
 
-BlockSwapper::BlockSwapper(PagedKvCache& cache, const HostBlocks& host, const kv::Stream& passes)
-    : cache_(cache),
+BlockSwapper::BlockSwapper(const BlockRegions& regions, const HostBlocks& host,
+                           const kv::Stream& passes)
+    : regions_(regions),
       host_(host),
       passes_(passes),
       stream_(passes.device()),
@@ -21,16 +22,17 @@ BlockSwapper::~BlockSwapper() {
   }
 }
 
-Job BlockSwapper::start(Way way, std::span<const BlockMove> moves) {
+Job BlockSwapper::start(Direction direction, std::span<const BlockMove> moves) {
   InFlight job{.job = last_ + 1,
-               .num_loaded = way == Way::kLoad ? moves.size() : 0,
+               .num_loaded = direction == Direction::kLoad ? moves.size() : 0,
                .begin = kv::Event(stream_.device()),
                .end = kv::Event(stream_.device())};
   passes_so_far_.record(passes_);
   passes_so_far_.let_wait(stream_);
   job.begin.record(stream_);
   try {
-    swap_blocks({.cache = &cache_, .host = &host_, .way = way, .moves = moves}, stream_);
+    swap_blocks({.regions = &regions_, .host = &host_, .direction = direction, .moves = moves},
+                stream_);
     job.end.record(stream_);
     in_flight_.push_back(std::move(job));
   } catch (...) {

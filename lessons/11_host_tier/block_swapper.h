@@ -15,19 +15,19 @@ namespace lesson11 {
 class BlockSwapper final : public Transfers {
  public:
   /// Borrows all three. `passes` is the stream on which the model runs.
-  BlockSwapper(PagedKvCache& cache, const HostBlocks& host, const kv::Stream& passes);
+  BlockSwapper(const BlockRegions& regions, const HostBlocks& host, const kv::Stream& passes);
   /// Waits for the jobs in flight.
   ~BlockSwapper() override;
 
   /// The copies begin after all work that is queued on `passes` now: it may still write what is
   /// offloaded, or read what a load overwrites.
-  Job start(Way way, std::span<const BlockMove> moves) override;
+  Job start(Direction direction, std::span<const BlockMove> moves) override;
   Job completed() override;
   void wait(Job job) override;
 
   /// Work queued on `passes` from now on begins after the job. The host does not wait.
   void let_passes_wait(Job job);
-  /// Time to load a block: the exponential moving average over jobs; 0 means no load yet.
+  /// Seconds to load a block, an exponential moving average over jobs; 0 before the first load.
   double seconds_per_block() const { return seconds_per_block_; }
 
  private:
@@ -38,17 +38,17 @@ class BlockSwapper final : public Transfers {
   };
   void complete_first();
 
-  PagedKvCache& cache_;
+  const BlockRegions& regions_;
   const HostBlocks& host_;
   const kv::Stream& passes_;
   kv::Stream stream_;
   kv::Event passes_so_far_;
-  std::deque<InFlight> in_flight_;  // in their order
+  std::deque<InFlight> in_flight_;  // in the order they started
   Job last_ = 0;
   double seconds_per_block_ = 0;
 };
 
-/// Exponential moving average with one sample more; 0 means no sample yet.
+/// The exponential moving average after one more sample; 0 means no sample yet.
 inline double smoothed(double average, double sample) {
   return average == 0 ? sample : 0.75 * average + 0.25 * sample;
 }

@@ -4,11 +4,6 @@
 #include <chrono>
 #include <utility>
 
-// Lesson 08's scheduler, made for this lesson's manager.
-#include "lessons/08_scheduler/scheduler.cpp"
-
-template class lesson08::SchedulerOf<lesson11::HostTierManager>;
-
 namespace lesson11 {
 
 bool is_worth_loading(LoadPolicy policy, const Rates& rates, int block_size) {
@@ -23,7 +18,11 @@ void load_waiting(const Scheduler& scheduler, HostTierManager& manager) {
   for (const int64_t id : scheduler.waiting()) {
     const lesson08::ScheduledRequest& request = scheduler.request(id);
     if (may_start-- <= 0 || request.options.skip_reading_prefix_cache) return;
-    if (!manager.load(id, request.tokens, request.hashes, room)) return;
+    BlockHashes hashes = request.hashes;
+    const ComputedBlocks computed = manager.get_computed_blocks(request.tokens, hashes);
+    room -= manager.num_blocks_to_start(id, computed, static_cast<int>(request.tokens.size()));
+    if (room < 0) return;  // and those behind it wait, too
+    manager.load(id, request.tokens, hashes, computed);
   }
 }
 
@@ -56,13 +55,14 @@ double run_measured(kv::TokenChooser& chooser, const kv::PassRows& rows, kv::Att
 
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
                const HostTierOptions& tier)
-    : ServerOf(model, options, serve),
+    : ServerBase(model, options, serve),
       tier_(tier),
       pool_(options.num_blocks, options.block_size, free_order(serve)),
       cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size),
+      regions_(lesson05::regions_of(cache_, model.stream())),
       host_(make_host_blocks(model, options, tier)),
       host_pool_(host_.num_ids() - 1, options.block_size),
-      swapper_(cache_, host_, model.stream()),
+      swapper_(regions_, host_, model.stream()),
       attention_(model.config(), cache_),
       manager_(pool_, host_pool_, swapper_, {.hasher = serve.hasher, .caching = serve.caching}) {
   scheduler_.emplace(manager_, serve.scheduler);
@@ -70,7 +70,7 @@ Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions
 }
 
 bool Server::abort(int64_t id) {
-  const bool was_there = ServerOf::abort(id);
+  const bool was_there = ServerBase::abort(id);
   if (idle()) manager_.finish_loads();  // that the request was waiting for
   return was_there;
 }

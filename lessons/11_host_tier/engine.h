@@ -23,26 +23,26 @@ enum class LoadPolicy {
 struct HostTierOptions {
   int host_blocks = 0;  // 0 means default_host_blocks()
   LoadPolicy policy = LoadPolicy::kQuicker;
-  /// Number of the device's next victims that get copies in the host.
+  /// How many of the device's next victims are copied to the host ahead of time.
   int offload_ahead = 64;
   /// Requests that must have found a block before it is worth a copy. (vLLM's store_threshold.)
   int min_hits_to_offload = 0;
 };
 
-/// Measured, exponential moving averages. 0 means not known yet.
+/// Measured times, as exponential moving averages. 0 means not known yet.
 struct Rates {
-  double seconds_per_token = 0;  // of a pass that computes a prompt
+  double seconds_per_token = 0;  // of a pass of 32 rows or more
   double seconds_per_block = 0;  // of a load
 };
 bool is_worth_loading(LoadPolicy policy, const Rates& rates, int block_size);
 
-using Scheduler = lesson08::SchedulerOf<HostTierManager>;
+using lesson08::Scheduler;
 
-/// Starts to load the blocks of the host that waiting requests could begin with, as far as there is
-/// room. The first request in the queue comes first.
+/// Starts loading the host's blocks that waiting requests could begin with, as far as there is
+/// room, in the order of the queue.
 void load_waiting(const Scheduler& scheduler, HostTierManager& manager);
 
-/// Bytes of K and V of a block, all layers.
+/// The bytes of a block's K and V in all layers.
 int64_t bytes_per_block(const kv::Model& model, const PagedOptions& options);
 /// Blocks of a host pool whose size is not given: four times the device's blocks. A quarter of the
 /// host's free memory must hold them; the least is one block.
@@ -57,14 +57,14 @@ HostBlocks make_host_blocks(const kv::Model& model, const PagedOptions& options,
 double run_measured(kv::TokenChooser& chooser, const kv::PassRows& rows, kv::Attention& attention,
                     double average);
 
-class Server : public lesson08::ServerOf<Scheduler> {
+class Server : public lesson08::ServerBase<Scheduler> {
  public:
   /// Borrows the model. options.num_blocks is at least 1. Throws UserError as lesson 08's server
   /// does.
   Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
          const HostTierOptions& tier);
 
-  /// As lesson 08's. Loads that the request was waiting for end, too, if no other request is left.
+  /// Like lesson 08's. If no other request is left, also waits for the loads still in flight.
   bool abort(int64_t id);
   StepOutput step(const lesson08::PassObserver<Scheduler>& on_pass = {});
 
@@ -74,11 +74,12 @@ class Server : public lesson08::ServerOf<Scheduler> {
 
  private:
   HostTierOptions tier_;
-  BlockPool pool_;
+  DevicePool pool_;
   PagedKvCache cache_;
+  BlockRegions regions_;  // of cache_
   HostBlocks host_;
   BlockPool host_pool_;
-  BlockSwapper swapper_;                  // borrows cache_ and host_
+  BlockSwapper swapper_;                  // borrows regions_ and host_
   lesson08::ServingAttention attention_;  // borrows cache_
   HostTierManager manager_;               // borrows the pools and the swapper
   double seconds_per_token_ = 0;

@@ -7,22 +7,23 @@
 #include <span>
 
 #include "common/device.h"
-#include "lessons/03_paged_blocks/paged_kv_cache.h"
+#include "lessons/05_refcount_cow/block_regions.h"
 
 namespace lesson11 {
 
 using lesson03::PagedKvCache;
+using lesson05::BlockRegions;
 
-/// [num_ids][num_layers][K, V][block_size, num_kv_heads, head_dim], in the data type of the cache;
-/// in FP8 a layer's scales come after its V. So all bytes of a block lie together. With CUDA the
-/// memory is pinned, so that the device reads and writes it itself.
+/// [num_ids][num_layers][K, V][block_size, num_kv_heads, head_dim]: a block's bytes from all
+/// regions of the cache, back to back. With CUDA the memory is pinned, so that the device can read
+/// and write it directly.
 class HostBlocks {
  public:
   /// For blocks 0 .. num_ids - 1. Pinning takes a quarter of a second per GB. Throws DeviceError,
-  /// with the bytes asked for, if the memory cannot be had.
+  /// with the bytes asked for, if the memory cannot be allocated.
   HostBlocks(int64_t bytes_per_block, kv::Device device, int num_ids)
       : num_ids_(num_ids),
-        bytes_per_block_(static_cast<size_t>(bytes_per_block)),
+        bytes_per_block_(bytes_per_block),
         buffer_(device, static_cast<size_t>(num_ids) * bytes_per_block_) {}
 
   int num_ids() const { return num_ids_; }

@@ -1,19 +1,17 @@
 #include "host_tier_manager.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <limits>
+#include <stdexcept>
+#include <unordered_map>
 
 namespace lesson11 {
 
 using lesson07::KvBlock;
 
-namespace {
-
-size_t at(int32_t id) { return static_cast<size_t>(id); }
-
-}  // namespace
-
-DevicePool::DevicePool(BlockPool& pool, const BlockPool& host) : pool_(pool), host_(host) {
+void DevicePool::share_prefixes(const BlockPool& host) {
+  host_ = &host;
   for (int32_t id = 1; id <= host.num_blocks(); ++id) {
     const CachedBlock* const block = host.index().block(id);
     if (block == nullptr) continue;
@@ -23,20 +21,21 @@ DevicePool::DevicePool(BlockPool& pool, const BlockPool& host) : pool_(pool), ho
 
 PrefixId DevicePool::cache_full_block(int32_t id, const BlockKey& key) {
   BlockKey numbered = key;
-  const CachedBlock* const copy = host_.index().find(key);
+  const CachedBlock* const copy = host_->index().find(key);
   numbered.prefix = copy != nullptr ? copy->prefix : next_prefix_++;
-  return pool_.cache_full_block(id, numbered);
+  return BlockPool::cache_full_block(id, numbered);
 }
 
-HostTierManager::HostTierManager(BlockPool& device, BlockPool& host, Transfers& transfers,
+HostTierManager::HostTierManager(DevicePool& device, BlockPool& host, Transfers& transfers,
                                  const CacheManagerOptions& options)
-    : device_(device),
+    : KvCacheManager(device, options),
+      device_(device),
       host_(host),
       transfers_(transfers),
-      numbered_(device, host),
-      manager_(numbered_, options),
-      last_job_(at(device.index().num_ids())),
-      was_loaded_(at(device.index().num_ids())) {}
+      last_job_(device.index().num_ids()),
+      was_loaded_(device.index().num_ids()) {
+  device.share_prefixes(host);
+}
 
 void HostTierManager::finish_loads() {
   if (!loads_.empty()) transfers_.wait(loads_.back().job);
@@ -59,60 +58,73 @@ std::vector<int32_t> HostTierManager::find_in_host(std::span<const int32_t> toke
   return found;
 }
 
-bool HostTierManager::load(int64_t id, std::span<const int32_t> tokens, BlockHashes hashes,
-                           int64_t& room) {
-  ComputedBlocks computed = manager_.get_computed_blocks(tokens, hashes);
-  const int rest = static_cast<int>(tokens.size()) - computed.num_tokens;
-  room -= manager_.num_blocks_to_allocate(computed, rest);
-  if (const auto waiting = loading_.find(id); waiting != loading_.end()) {
-    room += waiting->second.num_blocks;  // they are not free any more
-    return room >= 0;
-  }
-  Load load;
-  load.host_ids = find_in_host(tokens, hashes, computed);
-  if (room < 0 || load.host_ids.empty()) return room >= 0;
-  const auto num_blocks = static_cast<int>(load.host_ids.size());
-  for (const Load& other : loads_) {  // another request has asked for the same blocks
-    if (std::ranges::find(other.host_ids, load.host_ids.front()) == other.host_ids.end()) continue;
-    loading_[id] = {.job = other.job, .num_blocks = 0};
-    return true;
-  }
-  computed.num_queried = 0;  // not a request: it does not count in the hit rate
-  load.owner = std::numeric_limits<int64_t>::min() + metrics_.num_loaded;
-  const int num_tokens = num_blocks * block_size();
-  load.tokens.assign(tokens.begin(), tokens.begin() + computed.num_tokens + num_tokens);
-  load.hashes = std::move(hashes);
-  start_load(std::move(load), manager_.allocate_slots(load.owner, num_tokens, computed).value());
-  loading_[id] = {.job = loads_.back().job, .num_blocks = num_blocks};
-  return true;
+int64_t HostTierManager::num_blocks_to_start(int64_t id, const ComputedBlocks& computed,
+                                             int num_tokens) const {
+  const auto waiting = loading_.find(id);
+  const int num_loading = waiting == loading_.end() ? 0 : waiting->second.num_blocks;
+  return num_blocks_to_allocate(computed, num_tokens - computed.num_tokens) - num_loading;
 }
 
-void HostTierManager::start_load(Load load, std::span<const int32_t> blocks) {
-  const int64_t owner = load.owner;
+void HostTierManager::load(int64_t id, std::span<const int32_t> tokens, const BlockHashes& hashes,
+                           const ComputedBlocks& computed) {
+  if (is_loading(id)) return;
+  const std::vector<int32_t> host_ids = find_in_host(tokens, hashes, computed);
+  if (host_ids.empty()) return;
+  for (const Load& other : loads_) {  // another request has asked for the same blocks
+    if (std::ranges::find(other.host_ids, host_ids.front()) == other.host_ids.end()) continue;
+    loading_[id] = {.job = other.job, .num_blocks = 0};
+    return;
+  }
+  const auto num_blocks = static_cast<int>(host_ids.size());
+  const int num_tokens = computed.num_tokens + num_blocks * block_size();
+  if (num_blocks_to_start(id, computed, num_tokens) > device_.num_free()) {
+    throw std::logic_error(fmt::format("HostTierManager: request {} loads {} blocks, {} are free",
+                                       id, num_blocks, device_.num_free()));
+  }
+  Load load{.chain = computed.chain,
+            .block_ids = computed.block_ids,
+            .host_ids = host_ids,
+            .tokens = {tokens.begin(), tokens.begin() + num_tokens},
+            .hashes = hashes};
+  load.block_ids.resize(load.block_ids.size() + host_ids.size());
+  device_.touch(computed.block_ids);  // pins them before new blocks are taken
+  device_.get_new_blocks(std::span(load.block_ids).last(host_ids.size()));
+  start(std::move(load));
+  loading_[id] = {.job = loads_.back().job, .num_blocks = num_blocks};
+}
+
+void HostTierManager::start(Load load) {
+  const std::vector<int32_t> held = load.block_ids;
+  const size_t num_before = held.size() - load.host_ids.size(), num_loads = loads_.size();
   try {
     std::vector<BlockMove> moves;
-    for (size_t i = 0; i < blocks.size(); ++i) moves.push_back({blocks[i], load.host_ids[i]});
+    for (size_t i = 0; i < load.host_ids.size(); ++i) {
+      moves.push_back({held[num_before + i], load.host_ids[i]});
+    }
     loads_.push_back(std::move(load));
-    loads_.back().job = transfers_.start(Way::kLoad, moves);
-  } catch (...) {  // as if it had not been asked for
-    if (!loads_.empty() && loads_.back().owner == owner) loads_.pop_back();
-    manager_.free(owner);
+    loads_.back().job = transfers_.start(Direction::kLoad, moves);
+  } catch (...) {  // as if the load had never been requested
+    loads_.resize(num_loads);
+    device_.free_blocks(held);
     throw;
   }
-  const Load& started = loads_.back();
-  metrics_.num_loaded += std::ssize(started.host_ids);
-  for (size_t i = blocks.size(); i-- > 0;) use(started.host_ids[i]);  // the tail goes first
+  const std::vector<int32_t>& host_ids = loads_.back().host_ids;
+  metrics_.num_loaded += std::ssize(host_ids);
+  for (auto id = host_ids.rbegin(); id != host_ids.rend(); ++id) {
+    mark_most_recent(*id);  // the tail goes first
+  }
 }
 
 void HostTierManager::complete() {
   done_ = transfers_.completed();
   for (; !loads_.empty() && loads_.front().job <= done_; loads_.pop_front()) {
     Load& load = loads_.front();
-    const auto blocks = manager_.table(load.owner).block_ids();
-    for (const int32_t block : blocks.last(load.host_ids.size())) was_loaded_[at(block)] = true;
-    manager_.cache_blocks(load.owner, load.tokens, load.hashes,
-                          static_cast<int>(load.tokens.size()));
-    manager_.free(load.owner);
+    for (const int32_t block : std::span(load.block_ids).last(load.host_ids.size())) {
+      const BlockKey key = next_key(load.chain, load.tokens, load.hashes, block_size());
+      load.chain = {load.chain.num_blocks + 1, device_.cache_full_block(block, key)};
+      was_loaded_[block] = true;
+    }
+    device_.free_blocks(load.block_ids);
   }
   std::erase_if(loading_, [&](const auto& waits) { return waits.second.job <= done_; });
 }
@@ -127,7 +139,7 @@ HostTierManager::Victims HostTierManager::split(std::span<const KvBlock* const> 
     const auto same = std::ranges::find(victims.missing, content->prefix, &CachedBlock::prefix);
     if (copy != nullptr) {
       victims.copies.push_back(copy->id);
-      use(victims.copies.back());
+      mark_most_recent(victims.copies.back());
     } else if (same == victims.missing.end()) {
       victims.missing.push_back(content);
     }
@@ -135,8 +147,8 @@ HostTierManager::Victims HostTierManager::split(std::span<const KvBlock* const> 
   return victims;
 }
 
-/// Makes the block of the host the last one to be overwritten.
-void HostTierManager::use(int32_t host_id) {
+/// Makes this host block the last one to be overwritten.
+void HostTierManager::mark_most_recent(int32_t host_id) {
   host_.touch({&host_id, 1});
   host_.free_blocks({&host_id, 1});
 }
@@ -144,7 +156,7 @@ void HostTierManager::use(int32_t host_id) {
 /// Plans, starts the copies, and only then changes what the host's pool holds: if the copies cannot
 /// be started, it still holds what it held.
 void HostTierManager::offload(int num_ahead, int min_hits) {
-  std::vector<const KvBlock*> blocks = device_.queue().first(at(num_ahead));
+  std::vector<const KvBlock*> blocks = device_.queue().first(num_ahead);
   std::erase_if(blocks, [&](const KvBlock* block) {
     return !block->is_cached || block->num_hits < min_hits;
   });
@@ -156,15 +168,15 @@ void HostTierManager::offload(int num_ahead, int min_hits) {
   }
   if (moves.empty()) return;
   std::vector<int32_t> ids(moves.size());
-  const Job job = transfers_.start(Way::kOffload, moves);
-  // From here on nothing allocates, and nothing can fail.
+  const Job job = transfers_.start(Direction::kOffload, moves);
+  // Nothing allocates from here on, so nothing can fail.
   metrics_.num_offloaded += std::ssize(moves);
   host_.get_new_blocks(ids);  // the targets of the moves
   for (size_t i = 0; i < ids.size(); ++i) {
     host_.cache_full_block(ids[i], device_.index().key_of(*missing[i]));
-    last_job_[at(missing[i]->id)] = job;
+    last_job_[missing[i]->id] = job;
   }
-  // Victims stand tail first in the queue, and free_blocks() wants the head first: tails are
+  // Victims come tail first from the queue, and free_blocks() takes the head first: tails are
   // overwritten before heads.
   std::reverse(ids.begin(), ids.end());
   host_.free_blocks(ids);
@@ -173,15 +185,15 @@ void HostTierManager::offload(int num_ahead, int min_hits) {
 std::optional<std::span<const int32_t>> HostTierManager::allocate_slots(
     int64_t id, int num_new_tokens, const ComputedBlocks& computed) {
   if (is_loading(id)) return std::nullopt;
-  const auto blocks = manager_.allocate_slots(id, num_new_tokens, computed);
+  const auto blocks = KvCacheManager::allocate_slots(id, num_new_tokens, computed);
   if (!blocks) return std::nullopt;
   for (const int32_t block : computed.block_ids) {
-    ++(was_loaded_[at(block)] ? metrics_.num_hits_in_host : metrics_.num_hits_on_device);
-    was_loaded_[at(block)] = false;
+    ++(was_loaded_[block] ? metrics_.num_hits_in_host : metrics_.num_hits_on_device);
+    was_loaded_[block] = false;
   }
   for (const int32_t block : *blocks) {
-    was_loaded_[at(block)] = false;
-    if (last_job_[at(block)] > done_) write_job_ = std::max(write_job_, last_job_[at(block)]);
+    was_loaded_[block] = false;
+    if (last_job_[block] > done_) write_job_ = std::max(write_job_, last_job_[block]);
   }
   return blocks;
 }
@@ -192,13 +204,18 @@ void HostTierManager::wait_for_load() {
 
 bool HostTierManager::reset_prefix_cache() {
   finish_loads();
-  return manager_.reset_prefix_cache() && host_.reset_prefix_cache();
+  return KvCacheManager::reset_prefix_cache() && host_.reset_prefix_cache();
 }
 
 void HostTierManager::check() const {
-  manager_.check();
+  device_.check();
   host_.check();
-  for (const Load& load : loads_) manager_.table(load.owner);  // throws if it holds no blocks
+  std::unordered_map<int32_t, int> num_holders;
+  count_tables(num_holders);
+  for (const Load& load : loads_) {
+    for (const int32_t block : load.block_ids) ++num_holders[block];
+  }
+  check_ref_counts(device_, num_holders);
 }
 
 }  // namespace lesson11

@@ -25,34 +25,24 @@ using lesson06::CacheManagerOptions;
 using lesson06::ComputedBlocks;
 using lesson06::KvCacheManager;
 using lesson06::PrefixId;
-using lesson06::PrefixIndex;
 using lesson07::BlockPool;
 
-/// The device's pool as lesson 06's manager sees it. A prefix has one number in both pools: a block
-/// gets the number of its copy in the host. Without a copy it gets a number never given before.
-class DevicePool final : public lesson06::CachePool {
+/// Lesson 07's pool for the device's blocks. A prefix has one number on both sides: a block gets
+/// the number of its copy in the host, and without a copy a number that neither pool has given
+/// before.
+class DevicePool final : public BlockPool {
  public:
-  /// Borrows both.
-  DevicePool(BlockPool& pool, const BlockPool& host);
-
-  int num_blocks() const override { return pool_.num_blocks(); }
-  int num_free() const override { return pool_.num_free(); }
-  int ref_cnt(int32_t id) const override { return pool_.ref_cnt(id); }
-  const PrefixIndex& index() const override { return pool_.index(); }
-  bool get_new_blocks(std::span<int32_t> ids) override { return pool_.get_new_blocks(ids); }
-  void touch(std::span<const int32_t> ids) override { pool_.touch(ids); }
-  void free_blocks(std::span<const int32_t> ids) override { pool_.free_blocks(ids); }
+  using BlockPool::BlockPool;
+  /// Borrows the host's pool. From now on prefixes have its numbers.
+  void share_prefixes(const BlockPool& host);
   PrefixId cache_full_block(int32_t id, const BlockKey& key) override;
-  bool reset_prefix_cache() override { return pool_.reset_prefix_cache(); }
-  void check() const override { pool_.check(); }
 
  private:
-  BlockPool& pool_;
-  const BlockPool& host_;
+  const BlockPool* host_ = nullptr;
   PrefixId next_prefix_ = 0;
 };
 
-/// Counts since the manager was made.
+/// Counts since the manager was created.
 struct TierMetrics {
   int64_t num_offloaded = 0;       // blocks copied to the host
   int64_t num_loaded = 0;          // blocks copied back
@@ -61,63 +51,59 @@ struct TierMetrics {
 };
 
 /// Lesson 06's manager over the device's pool, and beside it the host's pool and the copies between
-/// the two. It meets lesson 08's concept KvManager, and has three functions for a step: complete(),
-/// load() and offload(). No request holds a block of the host: they are all in its free queue, in
-/// the order in which they will be overwritten. A block of the host can be found by its new content
-/// as soon as the copy is started, because jobs run in their order.
-class HostTierManager {
+/// the two. The idea: the device's next victims are copied to the host before they are evicted, and
+/// a waiting request whose blocks only the host has waits until they are copied back. No request
+/// holds a block of the host: they are all in its free queue, in the order in which they will be
+/// overwritten. A block of the host can be found by its new content as soon as the copy is started,
+/// because jobs run in their order.
+class HostTierManager : private KvCacheManager {
  public:
   /// Borrows all three. Both pools have blocks of one size; the host's may hold some already.
-  HostTierManager(BlockPool& device, BlockPool& host, Transfers& transfers,
+  HostTierManager(DevicePool& device, BlockPool& host, Transfers& transfers,
                   const CacheManagerOptions& options = {});
   HostTierManager(const HostTierManager&) = delete;
   HostTierManager& operator=(const HostTierManager&) = delete;
 
-  // Questions of the scheduler: lesson 06's functions, over the device's pool.
-  ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes) const {
-    return manager_.get_computed_blocks(tokens, hashes);
-  }
-  int64_t num_blocks_to_allocate(const ComputedBlocks& computed, int num_new_tokens) const {
-    return manager_.num_blocks_to_allocate(computed, num_new_tokens);
-  }
-  /// As in lesson 06. Also empty while blocks of the request are being loaded.
-  std::optional<std::span<const int32_t>> allocate_slots(
-      int64_t id, int num_new_tokens, const ComputedBlocks& computed = lesson06::kNone);
-  void cache_blocks(int64_t id, std::span<const int32_t> tokens, BlockHashes& hashes,
-                    int num_computed) {
-    manager_.cache_blocks(id, tokens, hashes, num_computed);
-  }
-  void free(int64_t id) { manager_.free(id); }
-  bool holds(int64_t id) const { return manager_.holds(id); }
-  const lesson03::BlockTable& table(int64_t id) const { return manager_.table(id); }
-  int64_t max_blocks(int64_t num_tokens) const { return manager_.max_blocks(num_tokens); }
-  int64_t num_slots_used() const { return manager_.num_slots_used(); }
-  int block_size() const { return manager_.block_size(); }
-  const BlockPool& pool() const { return device_; }
-  /// Empties both pools.
-  bool reset_prefix_cache();
+  // A step: complete(), load() for the requests that wait, the scheduler and its pass, offload().
 
-  /// The run of blocks in the host that continues `computed`, the blocks that the device has. The
-  /// last token's block is never among them.
-  std::vector<int32_t> find_in_host(std::span<const int32_t> tokens, const BlockHashes& hashes,
-                                    const ComputedBlocks& computed) const;
-  /// Subtracts the blocks that all tokens of a waiting request need from `room`, the number of free
-  /// blocks. Returns false if that is below 0; then nothing else changes. Otherwise starts to load
-  /// the request's blocks that only the host has, those right after the device's. complete() makes
-  /// them findable on the device, and allocate_slots() refuses the request until then.
-  bool load(int64_t id, std::span<const int32_t> tokens, BlockHashes hashes, int64_t& room);
-  bool is_loading(int64_t id) const { return loading_.contains(id); }
+  /// Ends the loads whose copies are complete: their blocks can be found on the device now.
+  void complete();
+  /// Starts to load the request's blocks that only the host has, those right after `computed`, the
+  /// blocks that the device has. complete() makes them findable there, and allocate_slots() refuses
+  /// the request until then. Does nothing if the host has no such block, or the request is loading.
+  /// Throws std::logic_error if fewer blocks are free than it takes.
+  void load(int64_t id, std::span<const int32_t> tokens, const BlockHashes& hashes,
+            const ComputedBlocks& computed);
   /// Copies the device's next `num_ahead` victims to the host, as far as it has room. Skips those
   /// that are not cached, were found by fewer than `min_hits` requests, or have a copy there.
   void offload(int num_ahead, int min_hits = 0);
-  /// Ends the loads whose copies are complete: their blocks can be found on the device now.
-  void complete();
-  /// Returns when the first load in flight is complete; at once if there is none.
+
+  // What the scheduler asks: lesson 06's functions, over the device's pool.
+  using KvCacheManager::block_size, KvCacheManager::cache_blocks, KvCacheManager::free;
+  using KvCacheManager::get_computed_blocks, KvCacheManager::holds, KvCacheManager::max_blocks;
+  using KvCacheManager::num_blocks_to_allocate, KvCacheManager::num_slots_used;
+  using KvCacheManager::table;
+  /// As in lesson 06. Also empty while blocks of the request are being loaded.
+  std::optional<std::span<const int32_t>> allocate_slots(
+      int64_t id, int num_new_tokens, const ComputedBlocks& computed = lesson06::kNone);
+  /// Empties both pools.
+  bool reset_prefix_cache();
+  const BlockPool& pool() const { return device_; }
+
+  /// The run of blocks in the host that continues `computed`. The last token's block is never among
+  /// them.
+  std::vector<int32_t> find_in_host(std::span<const int32_t> tokens, const BlockHashes& hashes,
+                                    const ComputedBlocks& computed) const;
+  /// Free blocks that a waiting request takes until all of its num_tokens tokens have slots. Those
+  /// that are being loaded for it are not free any more, and don't count.
+  int64_t num_blocks_to_start(int64_t id, const ComputedBlocks& computed, int num_tokens) const;
+  bool is_loading(int64_t id) const { return loading_.contains(id); }
+  /// Waits until the first load in flight is complete. Returns at once if there is none.
   void wait_for_load();
-  /// Returns when all loads in flight are complete. No load holds a block then.
+  /// Waits until all loads in flight are complete. No load holds a block then.
   void finish_loads();
-  /// Returns the last job in flight that reads blocks given out by allocate_slots() since the last
-  /// call: a pass may write them after that job. 0 means that there is none.
+  /// Returns the newest offload that still reads a block that allocate_slots() gave out since the
+  /// last call: a pass may write the block only after that job. 0 if there is none.
   Job take_write_job() { return std::exchange(write_job_, 0); }
 
   const BlockPool& host() const { return host_; }
@@ -127,32 +113,32 @@ class HostTierManager {
   void check() const;
 
  private:
-  /// A load holds its blocks as a request does: lesson 06's manager knows it by `owner`.
+  /// Blocks on their way to the device. A load holds them, and those before them, as a request
+  /// does.
   struct Load {
     Job job = 0;
-    int64_t owner = 0;
-    std::vector<int32_t> tokens;  // of the blocks that the device has, and of those on their way
+    lesson06::PrefixChain chain;     // of the blocks that the device has
+    std::vector<int32_t> block_ids;  // of the device: those, and then the new ones
+    std::vector<int32_t> host_ids;   // what is copied to the new ones
+    std::vector<int32_t> tokens;     // [block_ids, block_size]
     BlockHashes hashes;
-    std::vector<int32_t> host_ids;
   };
   struct Waiting {
     Job job;         // the load that the request waits for
-    int num_blocks;  // of that load
+    int num_blocks;  // that are loaded for this request
   };
-  void start_load(Load load, std::span<const int32_t> blocks);
+  void start(Load load);
   struct Victims {
     std::vector<const CachedBlock*> missing;
     std::vector<int32_t> copies;  // [host ids]
   };
   Victims split(std::span<const lesson07::KvBlock* const> blocks);
-  void use(int32_t host_id);
+  void mark_most_recent(int32_t host_id);
 
-  BlockPool& device_;
+  DevicePool& device_;
   BlockPool& host_;
   Transfers& transfers_;
-  DevicePool numbered_;                 // over device_
-  KvCacheManager manager_;              // over numbered_
-  std::deque<Load> loads_;              // in flight, in their order
+  std::deque<Load> loads_;              // in flight, in the order they started
   std::map<int64_t, Waiting> loading_;  // by request
   std::vector<Job> last_job_;           // [device ids] that offloads the block
   std::vector<bool> was_loaded_;        // [device ids] and not yet found by a request

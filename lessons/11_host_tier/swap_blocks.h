@@ -1,6 +1,6 @@
 #pragma once
 
-// Blocks between the device and the host: all layers and pieces of many blocks in one launch.
+// Blocks between the device and the host: all regions of many blocks in one launch.
 // Source: vLLM's swap_blocks (csrc/cache_kernels.cu).
 
 #include <span>
@@ -12,14 +12,14 @@
 namespace lesson11 {
 
 struct SwapBlocksArgs {
-  PagedKvCache* cache = nullptr;     // the device's blocks
-  const HostBlocks* host = nullptr;  // the host's blocks
-  Way way = Way::kOffload;
+  const BlockRegions* regions = nullptr;  // the device's blocks
+  const HostBlocks* host = nullptr;       // the host's blocks
+  Direction direction = Direction::kOffload;
   std::span<const BlockMove> moves;  // on the host; may be reused as soon as the call returns
   int max_ctas = 0;                  // CUDA: CTAs that copy; 0 means as few as keep the bus busy
 };
 
-/// Throws std::out_of_range for an id outside the cache or the host's blocks, and
+/// Throws std::out_of_range for an id outside the regions or the host's blocks, and
 /// std::invalid_argument for a destination that is named twice.
 void check_moves(const SwapBlocksArgs& args);
 

@@ -8,15 +8,15 @@
 
 namespace lesson11 {
 
-/// A batch of copies. Jobs are numbered as they are started, from 1 on.
+/// A batch of copies. Jobs are numbered 1, 2, 3, ... in the order in which they start.
 using Job = int64_t;
 
-enum class Way {
+enum class Direction {
   kOffload,  // from the device to the host
   kLoad,     // from the host to the device
 };
 
-/// A block of the device and one of the host; `Way` says which is copied to which.
+/// A block of the device and one of the host; `Direction` says which is copied to which.
 struct BlockMove {
   int32_t device = 0;
   int32_t host = 0;
@@ -28,11 +28,11 @@ struct BlockMove {
 class Transfers {
  public:
   virtual ~Transfers() = default;
-  /// Queues a job, and returns at once. Throws, and nothing is queued, if it cannot be started.
-  virtual Job start(Way way, std::span<const BlockMove> moves) = 0;
-  /// The last job that is complete, and with it all jobs before it. 0 if there is none.
+  /// Queues a job and returns at once. Throws if the job cannot be started; nothing is queued then.
+  virtual Job start(Direction direction, std::span<const BlockMove> moves) = 0;
+  /// The last complete job; all jobs before it are complete, too. 0 if there is none.
   virtual Job completed() = 0;
-  /// Returns when the job is complete.
+  /// Waits until the job is complete.
   virtual void wait(Job job) = 0;
 };
 

@@ -17,19 +17,19 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-using Name = std::array<char, 8>;
-constexpr Name kFileName{'K', 'V', 'B', 'L', 'O', 'C', 'K', '3'};
-constexpr Name kRecordName{'K', 'V', 'R', 'E', 'C', 'O', 'R', 'D'};
-constexpr Name kNoName{};
+using Magic = std::array<char, 8>;
+constexpr Magic kFileMagic{'K', 'V', 'B', 'L', 'O', 'C', 'K', '3'};
+constexpr Magic kRecordMagic{'K', 'V', 'R', 'E', 'C', 'O', 'R', 'D'};
+constexpr Magic kNoMagic{};
 
 struct FileHeader {
-  Name name = kFileName;
+  Magic magic = kFileMagic;
   FileShape shape;
 };
 
 /// The first bytes of a record's header. The tokens follow.
 struct Fields {
-  Name name = kRecordName;
+  Magic magic = kRecordMagic;
   uint64_t checksum = 0;  // of all that comes after it
   uint64_t content_checksum = 0;
   uint64_t age = 0, hash = 0;
@@ -83,11 +83,11 @@ std::vector<std::byte> encode_file_header(const FileShape& shape) {
 }
 
 std::string fault_of_file_header(std::span<const std::byte> bytes, const FileShape& wanted) {
-  FileHeader found{.name = kNoName, .shape = {}};
+  FileHeader found{.magic = kNoMagic, .shape = {}};
   std::memcpy(&found, bytes.data(), std::min(bytes.size(), sizeof found));
-  if (found.name != kFileName) {
+  if (found.magic != kFileMagic) {
     return fmt::format("is no file of blocks, which begins with '{}'; give another path",
-                       std::string(kFileName.begin(), kFileName.end()));
+                       std::string(kFileMagic.begin(), kFileMagic.end()));
   }
   if (found.shape == wanted) return {};
   return fmt::format(
@@ -103,7 +103,7 @@ std::vector<std::byte> encode_header(const Record& record, int64_t header_bytes)
                 .prefix = record.prefix,
                 .has_parent = record.parent.has_value() ? 1u : 0u,
                 .parent = record.parent.value_or(0)};
-  std::vector<std::byte> bytes(static_cast<size_t>(header_bytes));
+  std::vector<std::byte> bytes(header_bytes);
   std::memcpy(bytes.data(), &fields, sizeof fields);
   std::ranges::copy(std::as_bytes(std::span(record.tokens)), bytes.begin() + sizeof fields);
   fields.checksum = kv::xxh64(std::span(bytes).subspan(kChecked));
@@ -116,7 +116,7 @@ std::optional<Record> decode_header(std::span<const std::byte> bytes, int64_t bl
   Fields fields;
   if (bytes.size() < sizeof fields + token_bytes) return std::nullopt;
   std::memcpy(&fields, bytes.data(), sizeof fields);
-  if (fields.name != kRecordName || fields.checksum != kv::xxh64(bytes.subspan(kChecked)) ||
+  if (fields.magic != kRecordMagic || fields.checksum != kv::xxh64(bytes.subspan(kChecked)) ||
       is_absurd(fields)) {
     return std::nullopt;
   }
@@ -125,7 +125,7 @@ std::optional<Record> decode_header(std::span<const std::byte> bytes, int64_t bl
                 .hash = fields.hash,
                 .prefix = fields.prefix,
                 .parent = {},
-                .tokens = std::vector<int32_t>(static_cast<size_t>(block_size))};
+                .tokens = std::vector<int32_t>(block_size)};
   if (fields.has_parent == 1) record.parent = fields.parent;
   std::memcpy(record.tokens.data(), bytes.data() + sizeof fields, token_bytes);
   return record;
@@ -141,7 +141,7 @@ BlockFile::BlockFile(const std::filesystem::path& path, const FileShape& shape)
   std::vector<std::byte> start(kPage);
   const int64_t size = file_.size(), num_read = file_.read_at(0, start);
   must(size >= 0 && num_read >= 0, "reading");
-  start.resize(static_cast<size_t>(num_read));
+  start.resize(num_read);
   const bool is_zero = std::ranges::count(start, std::byte{0}) == num_read;
   if (size <= kPage && is_zero) {  // a new file, or one whose maker lost its power
     must(file_.write_at(0, encode_file_header(shape)) && file_.sync(), "writing");
@@ -162,9 +162,9 @@ void BlockFile::check(int32_t record, const Record& header, size_t content_bytes
       record, header.tokens.size(), content_bytes, shape_.block_size, shape_.bytes_per_block));
 }
 
-// First the record's name is erased, then its content is written, then its header. So a process
-// that is killed leaves no header without its content. A power cut may leave any of the three
-// writes, in any order; then a checksum is wrong.
+// First the record's magic number is erased, then its content is written, then its header. So a
+// process that is killed leaves no header without its content. A power cut may leave any of the
+// three writes, in any order; then a checksum is wrong.
 bool BlockFile::write(int32_t record, const Record& header, std::span<const std::byte> content) {
   check(record, header, content.size());
   return erase(record) && file_.write_at(layout_.content_of(record), content) &&
@@ -172,7 +172,7 @@ bool BlockFile::write(int32_t record, const Record& header, std::span<const std:
 }
 
 std::optional<Record> BlockFile::read_header(int32_t record) const {
-  std::vector<std::byte> bytes(static_cast<size_t>(layout_.header_bytes));
+  std::vector<std::byte> bytes(layout_.header_bytes);
   const int64_t num_read = file_.read_at(layout_.begin_of(record), bytes);
   return num_read == std::ssize(bytes) ? decode_header(bytes, shape_.block_size) : std::nullopt;
 }
@@ -185,17 +185,19 @@ bool BlockFile::read_content(int32_t record, const Record& header,
 }
 
 bool BlockFile::is_empty(int32_t record) const {
-  Name name = kRecordName;
-  const auto bytes = std::as_writable_bytes(std::span(name));
-  return file_.read_at(layout_.begin_of(record), bytes) == std::ssize(bytes) && name == kNoName;
+  Magic magic = kRecordMagic;
+  const auto bytes = std::as_writable_bytes(std::span(magic));
+  return file_.read_at(layout_.begin_of(record), bytes) == std::ssize(bytes) && magic == kNoMagic;
 }
 
 bool BlockFile::erase(int32_t record) {
-  return file_.write_at(layout_.begin_of(record), std::as_bytes(std::span(kNoName)));
+  return file_.write_at(layout_.begin_of(record), std::as_bytes(std::span(kNoMagic)));
 }
 
-void BlockFile::clear() {
-  if (file_.resize(kPage) && file_.sync()) return;
+void BlockFile::clear(uint64_t fingerprint) {
+  shape_.fingerprint = fingerprint;
+  const bool empty = file_.resize(kPage) && file_.sync();  // before it is another model's
+  if (empty && file_.write_at(0, encode_file_header(shape_)) && file_.sync()) return;
   kv::user_error("the file of blocks cannot be cleared: {}; remove it", kv::File::last_error());
 }
 

@@ -40,7 +40,7 @@ using lesson06::PrefixId;
 
 /// The meaning of a file's bytes. A file of another shape is refused.
 struct FileShape {
-  /// Stands for all that K and V depend on besides the tokens: the model's weights and config, the
+  /// Identifies all that K and V depend on besides the tokens: the model's weights and config, the
   /// device and its arithmetic. See kv::fingerprint_of().
   uint64_t fingerprint = 0;
   int64_t block_size = 0;       // tokens
@@ -94,24 +94,25 @@ class BlockFile {
   BlockFile(const std::filesystem::path& path, const FileShape& shape);
 
   const FileShape& shape() const { return shape_; }
-  /// Number of the last record in the file.
+  /// The number of the last record in the file.
   int num_records() const { return layout_.num_records(file_.size()); }
 
   /// Overwrites a record. Returns false if it cannot be written (a full disk, say); then the
-  /// record holds nothing, or still what it held if even its name could not be erased.
+  /// record holds nothing, or still what it held if even its magic number could not be erased.
   bool write(int32_t record, const Record& header, std::span<const std::byte> content);
   /// Empty if the record is empty, or its header is missing or damaged.
   std::optional<Record> read_header(int32_t record) const;
   /// Returns false if the content is not the one that belongs to this header. Then `content` may
   /// hold anything.
   bool read_content(int32_t record, const Record& header, std::span<std::byte> content) const;
-  /// Whether the record has no name: it was erased, or never written, and may be a hole of the
-  /// file.
+  /// Whether the record has no magic number: it was erased, or never written, and may be a hole of
+  /// the file.
   bool is_empty(int32_t record) const;
   /// Empties the record. Returns false if the file cannot be changed.
   bool erase(int32_t record);
-  /// Erases all records. Throws UserError if the file cannot be changed.
-  void clear();
+  /// Erases all records; those to come are of the model with this fingerprint. Throws UserError if
+  /// the file cannot be changed.
+  void clear(uint64_t fingerprint);
   /// Waits until all that was written is on the disk; returns false if that fails.
   bool sync() { return file_.sync(); }
 

@@ -14,31 +14,31 @@ namespace lesson12 {
 
 using lesson07::BlockPool;
 using lesson11::BlockSwapper;
+using lesson11::Direction;
 using lesson11::Job;
-using lesson11::Way;
 
 class CheckedSwapper final : public lesson11::Transfers {
  public:
   /// Borrows all four. `pool` is that of the host's blocks.
-  CheckedSwapper(PagedKvCache& cache, const HostBlocks& host, BlockPool& pool,
+  CheckedSwapper(const BlockRegions& regions, const HostBlocks& host, BlockPool& pool,
                  const kv::Stream& passes)
-      : cache_(cache),
+      : regions_(regions),
         pool_(pool),
         passes_(passes),
-        swapper_(cache, host, passes),
+        swapper_(regions, host, passes),
         computed_(passes.device(), static_cast<size_t>(host.num_ids()) * sizeof(uint64_t)),
         loaded_(passes.device(), computed_.bytes()) {
-    loads_.reserve(static_cast<size_t>(cache.num_blocks()));
+    loads_.reserve(regions.num_blocks());
   }
 
   /// A block that is offloaded gets its checksum before it is copied. A block of the host that is
   /// loaded is not overwritten before verify() has looked at it.
-  Job start(Way way, std::span<const BlockMove> moves) override {
-    if (way == Way::kOffload) {
-      checksum_blocks({.cache = &cache_, .blocks = moves, .checksums = checksums()}, passes_);
+  Job start(Direction direction, std::span<const BlockMove> moves) override {
+    if (direction == Direction::kOffload) {
+      checksum_blocks({.regions = &regions_, .blocks = moves, .checksums = checksums()}, passes_);
     }
-    last_ = swapper_.start(way, moves);
-    if (way == Way::kOffload) return last_;
+    last_ = swapper_.start(direction, moves);
+    if (direction == Direction::kOffload) return last_;
     for (const BlockMove& move : moves) {
       loads_.push_back({last_, move});  // has room: a block of the device is in one load at a time
       pool_.touch({&move.host, 1});
@@ -56,10 +56,10 @@ class CheckedSwapper final : public lesson11::Transfers {
     for (auto load = loads_.begin(); load != end; ++load) blocks.push_back(load->move);
     if (blocks.empty()) return blocks;
     auto* const loaded = loaded_.as<uint64_t>();
-    checksum_blocks({.cache = &cache_, .blocks = blocks, .checksums = loaded}, passes_);
+    checksum_blocks({.regions = &regions_, .blocks = blocks, .checksums = loaded}, passes_);
     passes_.synchronize();
     loads_.erase(loads_.begin(), end);
-    // The tail first: it is overwritten before its head.
+    // Tails first: a tail is overwritten before its head.
     for (size_t i = blocks.size(); i-- > 0;) pool_.free_blocks({&blocks[i].host, 1});
     std::erase_if(
         blocks, [&](const BlockMove& move) { return loaded[move.host] == checksums()[move.host]; });
@@ -79,7 +79,7 @@ class CheckedSwapper final : public lesson11::Transfers {
   double seconds_per_block() const { return swapper_.seconds_per_block(); }
 
  private:
-  PagedKvCache& cache_;
+  const BlockRegions& regions_;
   BlockPool& pool_;
   const kv::Stream& passes_;
   BlockSwapper swapper_;

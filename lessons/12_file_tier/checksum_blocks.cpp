@@ -32,32 +32,25 @@ uint64_t checksum_of(std::span<const std::byte> block) {
 }
 
 void check_blocks(const ChecksumBlocksArgs& args) {
-  PagedKvCache& cache = *args.cache;
   for (const auto [id, host] : args.blocks) {
-    if (id >= 0 && id < cache.num_blocks()) continue;
+    if (id >= 0 && id < args.regions->num_blocks()) continue;
     throw std::out_of_range(fmt::format("checksum_blocks: there is no block {}, the ids end at {}",
-                                        id, cache.num_blocks()));
+                                        id, args.regions->num_blocks()));
   }
-  const auto k_bytes = static_cast<size_t>(cache.layer(0).piece(0, 0).bytes);
-  if (k_bytes % kWordBytes != 0) {
+  for (const lesson05::Region& region : args.regions->list()) {
+    if (region.bytes % kWordBytes == 0) continue;
     throw std::invalid_argument(
-        fmt::format("checksum_blocks: K of a block has {} bytes in a layer, wanted words of {}",
-                    k_bytes, kWordBytes));
+        fmt::format("checksum_blocks: a block has {} bytes in a region, wanted words of {}",
+                    region.bytes, kWordBytes));
   }
 }
 
 void checksum_blocks_cpu(const ChecksumBlocksArgs& args) {
   check_blocks(args);
   for (const auto [id, host] : args.blocks) {
-    uint64_t sum = 0, first = 0;
-    for (int layer = 0; layer < args.cache->num_layers(); ++layer) {
-      const lesson03::KvBlocks blocks = args.cache->layer(layer);
-      for (int i = 0; i < blocks.num_pieces(); ++i) {
-        const lesson03::Piece piece = blocks.piece(id, i);
-        const auto piece_words = static_cast<size_t>(piece.count<uint64_t>());
-        sum += sum_of(piece.data, piece_words, first);
-        first += piece_words;
-      }
+    uint64_t sum = 0;
+    for (const lesson05::Region& region : args.regions->list()) {
+      sum += sum_of(region.block(id), region.count<uint64_t>(), region.begin / kWordBytes);
     }
     args.checksums[host] = sum;
   }

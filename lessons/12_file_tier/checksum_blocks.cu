@@ -7,33 +7,29 @@
 #include <algorithm>
 
 #include "kernels/launch.cuh"
-#include "lessons/03_paged_blocks/kv_blocks.h"
 
 namespace lesson12 {
 namespace {
 
 constexpr int kThreadsPerCta = 512;
-constexpr size_t kBlocksPerLaunch = 256;  // the ids are kernel arguments, which may take 4 KiB
+constexpr size_t kBlocksPerLaunch = 256;  // arguments of 2 KiB; any GPU takes 4
 struct Blocks {
   BlockMove block[kBlocksPerLaunch];
 };
 
-/// `cache` is layer 0: block b of layer l is block l * num_blocks + b, counted from there.
 /// Grid: one CTA for each block.
-__global__ void checksum_blocks_kernel(lesson03::KvBlocks cache, Blocks blocks, int num_layers,
-                                       uint64_t* checksums) {
+__global__ void checksum_blocks_kernel(const lesson05::Region* regions, int num_regions,
+                                       Blocks blocks, uint64_t* checksums) {
   __shared__ uint64_t sums[kThreadsPerCta];
   const auto [device_id, host_id] = blocks.block[blockIdx.x];
   const auto thread = static_cast<int>(threadIdx.x);
   uint64_t sum = 0;
-  uint64_t first = 0;  // number of the piece's first word
-  for (int n = 0; n < num_layers * cache.num_pieces(); ++n) {
-    const int64_t block = int64_t{n / cache.num_pieces()} * cache.num_blocks + device_id;
-    const lesson03::Piece piece = cache.piece(block, n % cache.num_pieces());
-    const auto* const words = piece.as<const uint64_t>();
-    const int piece_words = piece.count<uint64_t>();
-    for (int i = thread; i < piece_words; i += kThreadsPerCta) sum += mixed(words[i], first + i);
-    first += piece_words;
+  for (int r = 0; r < num_regions; ++r) {
+    const lesson05::Region region = regions[r];
+    const auto* const words = region.block<const uint64_t>(device_id);
+    const auto first = static_cast<int>(region.begin / sizeof(uint64_t));  // word of the block
+    const int num_words = region.count<uint64_t>();
+    for (int i = thread; i < num_words; i += kThreadsPerCta) sum += mixed(words[i], first + i);
   }
   sums[thread] = sum;
   for (int half = kThreadsPerCta / 2; half > 0; half /= 2) {
@@ -47,8 +43,7 @@ __global__ void checksum_blocks_kernel(lesson03::KvBlocks cache, Blocks blocks, 
 
 void checksum_blocks_cuda(const ChecksumBlocksArgs& args, const kv::Stream& stream) {
   check_blocks(args);
-  const lesson03::KvBlocks layer = args.cache->layer(0);
-  const int num_layers = args.cache->num_layers();
+  const auto num_regions = static_cast<int>(args.regions->list().size());
   for (size_t first = 0; first < args.blocks.size(); first += kBlocksPerLaunch) {
     const auto now =
         args.blocks.subspan(first, std::min(kBlocksPerLaunch, args.blocks.size() - first));
@@ -57,7 +52,7 @@ void checksum_blocks_cuda(const ChecksumBlocksArgs& args, const kv::Stream& stre
     kv::launch(checksum_blocks_kernel,
                {dim3(static_cast<unsigned>(now.size())), dim3(kThreadsPerCta), 0,
                 "launching checksum_blocks"},
-               stream, layer, blocks, num_layers, args.checksums);
+               stream, args.regions->on_device(), num_regions, blocks, args.checksums);
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The checksum of a block, all layers and pieces. It is taken where the block is computed, and
+// The checksum of a block, all its bytes. It is taken where the block is computed, and
 // again wherever it is copied. Changing any one word of eight bytes changes the checksum; a change
 // of more words is missed once in 2^64.
 
@@ -16,6 +16,7 @@
 namespace lesson12 {
 
 using lesson11::BlockMove;
+using lesson11::BlockRegions;
 using lesson11::HostBlocks;
 using lesson11::PagedKvCache;
 
@@ -29,20 +30,20 @@ KV_HOST_DEVICE inline uint64_t mixed(uint64_t word, uint64_t index) {
 }
 
 /// The checksum of a block's bytes as they lie in the host's memory and in a record: layer 0's K,
-/// its V (in FP8 its scales), layer 1's K, and so on. Throws std::invalid_argument unless they are
+/// its V, layer 1's K, and so on. Throws std::invalid_argument unless they are
 /// whole words.
 uint64_t checksum_of(std::span<const std::byte> block);
 
 struct ChecksumBlocksArgs {
-  PagedKvCache* cache = nullptr;  // is only read
+  const BlockRegions* regions = nullptr;
   /// Blocks of the device, and the blocks of the host that they are copied to or from. On the host;
   /// may be reused as soon as the call returns.
   std::span<const BlockMove> blocks;
   uint64_t* checksums = nullptr;  // [host ids] the checksum of block `device` goes to place `host`
 };
 
-/// Throws std::out_of_range for a block that the cache does not have. Throws std::invalid_argument
-/// if a piece of a block is not whole words.
+/// Throws std::out_of_range for a block that the regions do not have. Throws std::invalid_argument
+/// if a block is not whole words in each region.
 void check_blocks(const ChecksumBlocksArgs& args);
 
 /// Both call check_blocks() first, and give checksum_of() of the block's bytes in the host's order.

@@ -40,12 +40,12 @@ HostBlocks make_memory(const kv::Model& model, const PagedOptions& options,
 
 }  // namespace
 
-Tiers::Tiers(PagedKvCache& cache, const HostBlocks& memory, BlockFile* file,
+Tiers::Tiers(const BlockRegions& regions, const HostBlocks& memory, BlockFile* file,
              const kv::Stream& passes, const ServeOptions& serve, kv::RunJobs run)
     : memory_(memory),
-      pool_(cache.num_blocks() - 1, cache.block_size(), free_order(serve)),
-      host_pool_(memory.num_ids() - 1, cache.block_size(), lesson07::FreeOrder::kUnhashedFirst),
-      swapper_(cache, memory, host_pool_, passes),
+      pool_(regions.num_blocks() - 1, regions.block_size(), free_order(serve)),
+      host_pool_(memory.num_ids() - 1, regions.block_size(), lesson07::FreeOrder::kUnhashedFirst),
+      swapper_(regions, memory, host_pool_, passes),
       saver_(file == nullptr ? nullptr
                              : std::make_unique<FileTier>(*file, memory, host_pool_,
                                                           swapper_.checksums(), metrics_, run)),
@@ -87,19 +87,20 @@ void Tiers::flush(int min_hits) {
   settle();
 }
 
-void Tiers::forget_file() {
+void Tiers::forget_file(uint64_t fingerprint) {
   settle();
-  if (saver_) saver_->forget_all();
+  if (saver_) saver_->forget_all(fingerprint);
 }
 
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
                const FileTierOptions& tier)
-    : ServerOf(model, options, serve),
+    : ServerBase(model, options, serve),
       tier_(tier),
       file_(open_file(model, options, tier)),
       memory_(make_memory(model, options, tier, file_.get())),
       cache_(model.config(), model.stream(), options.num_blocks + 1, options.block_size),
-      tiers_(cache_, memory_, file_.get(), model.stream(), serve),
+      regions_(lesson05::regions_of(cache_, model.stream())),
+      tiers_(regions_, memory_, file_.get(), model.stream(), serve),
       attention_(model.config(), cache_) {
   scheduler_.emplace(tiers_.manager(), serve.scheduler);
 }
@@ -112,14 +113,14 @@ Server::~Server() {
 }
 
 bool Server::abort(int64_t id) {
-  const bool was_there = ServerOf::abort(id);
+  const bool was_there = ServerBase::abort(id);
   if (idle()) tiers_.manager().finish_loads();  // that the request was waiting for
   return was_there;
 }
 
 StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
   if (std::exchange(reset_wanted_, false)) {
-    tiers_.forget_file();
+    if (file_) tiers_.forget_file(kv::fingerprint_of(model_));  // the weights may be new ones
     scheduler_->reset_prefix_cache(true);
   }
   tiers_.complete();

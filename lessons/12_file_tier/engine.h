@@ -1,6 +1,6 @@
 #pragma once
 
-// Lesson 11's server whose host blocks stand in a file, too, and are checked wherever they have
+// Lesson 11's server whose host blocks are in a file, too. Each block is checked wherever it has
 // been.
 
 #include <filesystem>
@@ -28,23 +28,25 @@ struct FileTierOptions {
 /// happens to them between two passes.
 class Tiers {
  public:
-  /// Borrows all four; `file` may be null. The pools have the blocks of the cache and of the
+  /// Borrows all four; `file` may be null. The pools have the blocks of the regions and of the
   /// memory; blocks of the file can be found in the host's pool. Throws UserError for a file that
   /// cannot be changed.
-  Tiers(PagedKvCache& cache, const HostBlocks& memory, BlockFile* file, const kv::Stream& passes,
-        const ServeOptions& serve = {}, kv::RunJobs run = kv::RunJobs::kThread);
+  Tiers(const BlockRegions& regions, const HostBlocks& memory, BlockFile* file,
+        const kv::Stream& passes, const ServeOptions& serve = {},
+        kv::RunJobs run = kv::RunJobs::kThread);
 
-  /// Takes note of the copies that are complete. What was loaded is checked, and can be found from
-  /// now on; what was offloaded is written to the file.
+  /// Handles the copies that are complete. Loaded blocks are checked, and can be found from now on;
+  /// offloaded blocks are written to the file.
   void complete();
   /// Lesson 11's offload(), with a place in the file for what is copied.
   void offload(int num_ahead, int min_hits);
   /// Waits until no copy is in flight, and the file has the blocks that have arrived in the host.
   void settle();
-  /// Brings all cached blocks of the device to the host and to the file, as far as there is room.
+  /// Copies all cached blocks of the device to the host and to the file, as far as there is room.
   void flush(int min_hits);
-  /// Erases all records of the file. Before that it waits as settle() does.
-  void forget_file();
+  /// Erases all records of the file, which gets this fingerprint. Before that it waits as settle()
+  /// does.
+  void forget_file(uint64_t fingerprint);
 
   HostTierManager& manager() { return manager_; }
   const HostTierManager& manager() const { return manager_; }
@@ -58,13 +60,14 @@ class Tiers {
 
   const HostBlocks& memory_;
   FileMetrics metrics_;
-  BlockPool pool_, host_pool_;
+  lesson11::DevicePool pool_;
+  BlockPool host_pool_;
   CheckedSwapper swapper_;           // borrows host_pool_
   std::unique_ptr<FileTier> saver_;  // borrows host_pool_, which it fills; null without a file
   HostTierManager manager_;          // borrows the pools and the swapper
 };
 
-class Server : public lesson08::ServerOf<lesson11::Scheduler> {
+class Server : public lesson08::ServerBase<lesson11::Scheduler> {
  public:
   /// Borrows the model. options.num_blocks is at least 1. With a file the server begins with the
   /// blocks of the file. Throws UserError for a file that cannot be used (another model's, say), or
@@ -90,7 +93,8 @@ class Server : public lesson08::ServerOf<lesson11::Scheduler> {
   std::unique_ptr<BlockFile> file_;  // null without a file
   HostBlocks memory_;
   PagedKvCache cache_;
-  Tiers tiers_;                           // borrows file_, memory_ and cache_
+  BlockRegions regions_;                  // of cache_
+  Tiers tiers_;                           // borrows file_, memory_ and regions_
   lesson08::ServingAttention attention_;  // borrows cache_
   double seconds_per_token_ = 0;
 };

@@ -28,24 +28,24 @@ FileTier::FileTier(BlockFile& file, const HostBlocks& host, BlockPool& pool, uin
                                             file.num_records(), pool.num_blocks()));
   }
   restore();
-  fresh_.reserve(static_cast<size_t>(pool.num_blocks()));
+  fresh_.reserve(pool.num_blocks());
   pool.set_event_sink([this](const CacheEvent& event) {
     if (event.kind == CacheEvent::Kind::kStored) fresh_.push_back(event.block_id);
   });
 }
 
-/// A record that is not restored must not come back later, when its number may stand for another
+/// A record that is not restored must not come back later, when its number may mean another
 /// prefix: it is erased. The same would happen if the disk had older records than those read here.
 /// So all of it is on the disk before the first new number is given.
 void FileTier::restore() {
-  std::vector<int32_t> ids(static_cast<size_t>(pool_.num_blocks()));
+  std::vector<int32_t> ids(pool_.num_blocks());
   std::vector<uint64_t> ages(ids.size() + 1);  // by id; 0 means an empty block
   pool_.get_new_blocks(ids);
   const int num_records = file_.num_records();
   for (int32_t record = 1; record <= num_records; ++record) {
     const auto header = file_.read_header(record);
     if (header && restore_record(record, *header)) {
-      ages[static_cast<size_t>(record)] = header->age;
+      ages[record] = header->age;
       next_age_ = std::max(next_age_, header->age + 1);
     } else if (!file_.is_empty(record) && !file_.erase(record)) {
       kv::user_error(
@@ -55,8 +55,7 @@ void FileTier::restore() {
     }
   }
   if (!file_.sync()) kv::user_error("syncing the file failed: {}", kv::File::last_error());
-  std::ranges::stable_sort(ids, std::greater<>(),
-                           [&](int32_t id) { return ages[static_cast<size_t>(id)]; });
+  std::ranges::stable_sort(ids, std::greater<>(), [&](int32_t id) { return ages[id]; });
   pool_.free_blocks(ids);  // the last one is overwritten first
 }
 
@@ -96,7 +95,7 @@ void FileTier::save(Job job) {
                                 .parent = block->parent,
                                 .tokens = {tokens.begin(), tokens.end()}}});
   }
-  // From here on nothing allocates, and nothing can fail.
+  // Nothing allocates from here on, so nothing can fail.
   for (const Save& save : saves) pool_.touch({&save.id, 1});
   fresh_.clear();
   num_unsaved_ += static_cast<int>(saves.size());
@@ -108,16 +107,16 @@ void FileTier::complete(Job done) {
   const auto end = std::ranges::find_if(arriving_, [&](const Save& s) { return s.job > done; });
   arrived.splice(arrived.end(), arriving_, arriving_.begin(), end);
   writer_.start(std::move(arrived));
-  take_note();
+  poll();
 }
 
 void FileTier::finish() {
-  for (take_note(); !writer_.idle(); take_note()) writer_.wait(std::chrono::milliseconds(100));
+  for (poll(); !writer_.idle(); poll()) writer_.wait(std::chrono::milliseconds(100));
   file_.sync();
 }
 
 /// Forgets the saves that are done; their blocks may be overwritten again.
-void FileTier::take_note() {
+void FileTier::poll() {
   for (auto one = writer_.take_done(); !one.empty(); one = writer_.take_done()) {
     const Save& save = one.front();
     metrics_.num_saved += save.outcome == Outcome::kSaved;

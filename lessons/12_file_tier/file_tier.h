@@ -46,16 +46,16 @@ class FileTier {
 
   /// Notes that `job` copies all blocks that the host's pool got since the last call. They are not
   /// overwritten until they are in the file. A block with extra keys is not saved: the fingerprint
-  /// knows nothing of the adapter or the image that they stand for.
+  /// does not cover the adapter or the image that they name.
   void save(Job job);
-  /// Passes on the blocks of all jobs up to `done`, which are complete, to be written. Takes note
-  /// of the blocks that are written.
+  /// Passes on the blocks of all jobs up to `done`, which are complete, to be written. Records
+  /// which blocks are written.
   void complete(Job done);
-  /// Returns when all blocks that complete() knows of are in the file, and on the disk.
+  /// Waits until all blocks that complete() knows of are in the file, and on the disk.
   void finish();
-  /// Erases all records, so that a restart finds none. finish() comes first. Throws UserError if
-  /// the file cannot be changed.
-  void forget_all() { file_.clear(); }
+  /// Erases all records, so that a restart finds none; see BlockFile::clear(). finish() comes
+  /// first. Throws UserError if the file cannot be changed.
+  void forget_all(uint64_t fingerprint) { file_.clear(fingerprint); }
 
   int num_unsaved() const { return num_unsaved_; }
 
@@ -70,7 +70,7 @@ class FileTier {
   void restore();
   bool restore_record(int32_t record, const Record& header);
   Outcome write(Save& save);
-  void take_note();
+  void poll();
 
   BlockFile& file_;
   const HostBlocks& host_;

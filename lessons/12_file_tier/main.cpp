@@ -98,7 +98,7 @@ void run(Options& options) {
   if (options.num_blocks == 0) {
     options.num_blocks = 2 * lesson08::max_blocks_of_one(requests, options.block_size);
   }
-  std::optional<kv::TempFolder> folder;  // gone with all that it holds
+  std::optional<kv::TempFolder> folder;  // removed with its content at the end
   if (options.tier.file.empty()) options.tier.file = folder.emplace().path() / "kv.blocks";
   const lesson12::PagedOptions paged{.block_size = options.block_size,
                                      .num_blocks = options.num_blocks};

@@ -62,7 +62,7 @@ BlockName name_of(const BlockName& parent, std::span<const int32_t> tokens) {
 
 void extend_names(std::vector<BlockName>& names, const BlockName& root,
                   std::span<const int32_t> tokens, int block_size) {
-  const auto size = static_cast<size_t>(block_size);
+  const size_t size = block_size;
   while ((names.size() + 1) * size <= tokens.size()) {
     const auto own = tokens.subspan(names.size() * size, size);
     names.push_back(name_of(names.empty() ? root : names.back(), own));

@@ -13,7 +13,8 @@
 namespace lesson13 {
 
 /// Values by name. A store may lose any of them at any time. Each function is one trip, whatever
-/// the number of names; a store that does not answer makes it fail, and never throws.
+/// the number of names, once the store is known (a Redis cluster is asked first who holds what); a
+/// store that does not answer makes it fail, and never throws.
 class BlockStore {
  public:
   virtual ~BlockStore() = default;

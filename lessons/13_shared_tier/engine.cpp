@@ -10,11 +10,12 @@ namespace lesson13 {
 
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
                const SharedTierOptions& tier, BlockStore& store)
-    : ServerOf(model, options, serve),
+    : ServerBase(model, options, serve),
       tier_options_(tier),
       cache_(model.config(), model.stream(), options.num_blocks + 1, options.block_size),
+      regions_(lesson05::regions_of(cache_, model.stream())),
       memory_(lesson11::make_host_blocks(model, options, tier.host)),
-      tier_(cache_, memory_, store, kv::fingerprint_of(model), model.stream(), serve, tier.shared,
+      tier_(regions_, memory_, store, kv::fingerprint_of(model), model.stream(), serve, tier.shared,
             tier.run),
       attention_(model.config(), cache_, tier_) {
   scheduler_.emplace(tier_.manager(), serve.scheduler);
@@ -28,7 +29,7 @@ void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOpt
   const bool look_up = !options.skip_reading_prefix_cache &&
                        is_worth_loading(tier_options_.policy, rates(), cache_.block_size());
   if (streams_.contains(id) || request.max_tokens < 1) {
-    ServerOf::submit(id, request, std::move(options));  // which refuses it
+    ServerBase::submit(id, request, std::move(options));  // which refuses it
     return;
   }
   tier_.add(id, request.prompt, options.extra_keys, look_up);
@@ -39,13 +40,13 @@ void Server::submit(int64_t id, const kv::Request& request, lesson08::RequestOpt
 void Server::submit_ready(int64_t id) {
   Waiting waiting = std::move(waiting_.at(id));
   waiting_.erase(id);
-  ServerOf::submit(id, waiting.request, std::move(waiting.options));
+  ServerBase::submit(id, waiting.request, std::move(waiting.options));
 }
 
 bool Server::abort(int64_t id) {
   tier_.remove(id);
   const bool waited = waiting_.erase(id) > 0;
-  const bool was_there = ServerOf::abort(id) || waited;
+  const bool was_there = ServerBase::abort(id) || waited;
   if (idle()) tier_.manager().finish_loads();  // that the request was waiting for
   return was_there;
 }

@@ -49,7 +49,7 @@ class GatheringAttention final : public kv::Attention {
   bool by_layer_ = false;
 };
 
-class Server : public lesson08::ServerOf<lesson11::Scheduler> {
+class Server : public lesson08::ServerBase<lesson11::Scheduler> {
  public:
   /// Borrows the model and the store. options.num_blocks is at least 1.
   Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve,
@@ -59,8 +59,8 @@ class Server : public lesson08::ServerOf<lesson11::Scheduler> {
   void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options = {});
   bool abort(int64_t id);
   StepOutput step(const lesson08::PassObserver<Scheduler>& on_pass = {});
-  bool idle() const { return ServerOf::idle() && waiting_.empty(); }
-  /// Requests that wait for the store.
+  bool idle() const { return ServerBase::idle() && waiting_.empty(); }
+  /// New requests, and those that wait for the store.
   int num_waiting() const { return static_cast<int>(waiting_.size()); }
 
   /// Waits until the store has, or has refused, every block that is full.
@@ -80,8 +80,9 @@ class Server : public lesson08::ServerOf<lesson11::Scheduler> {
 
   SharedTierOptions tier_options_;
   PagedKvCache cache_;
+  BlockRegions regions_;  // of cache_
   HostBlocks memory_;
-  SharedTier tier_;                     // borrows memory_ and cache_
+  SharedTier tier_;                     // borrows memory_ and regions_
   GatheringAttention attention_;        // borrows cache_ and tier_
   std::map<int64_t, Waiting> waiting_;  // new, or waiting for the store
   double seconds_per_token_ = 0;

@@ -13,22 +13,19 @@ void check_gather(const GatherLayerArgs& args) {
     throw std::out_of_range(
         fmt::format("gather_layer: there is no {} {}, they end at {}", what, found, end));
   };
-  check("layer", args.layer, args.cache->num_layers());
+  check("layer", args.layer, args.regions->num_layers());
   for (const BlockMove& move : args.moves) {
-    check("device block", move.device, args.cache->num_blocks());
+    check("device block", move.device, args.regions->num_blocks());
     check("host block", move.host, args.host->num_ids());
   }
 }
 
 void gather_layer_cpu(const GatherLayerArgs& args) {
   check_gather(args);
-  const lesson03::KvBlocks blocks = args.cache->layer(args.layer);
   for (const BlockMove& move : args.moves) {
-    std::byte* const in_host =
-        args.host->block(move.host).data() + int64_t{args.layer} * blocks.block_bytes();
-    for (int i = 0; i < blocks.num_pieces(); ++i) {
-      const lesson03::Piece piece = blocks.piece(move.device, i);
-      std::memcpy(in_host + piece.begin, piece.data, static_cast<size_t>(piece.bytes));
+    std::byte* const in_host = args.host->block(move.host).data();
+    for (const lesson05::Region& region : args.regions->layer(args.layer)) {
+      std::memcpy(in_host + region.begin, region.block(move.device), region.bytes);
     }
   }
 }

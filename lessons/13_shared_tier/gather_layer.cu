@@ -8,7 +8,6 @@
 
 #include "kernels/launch.cuh"
 #include "kernels/words.cuh"
-#include "lessons/03_paged_blocks/kv_blocks.h"
 
 namespace lesson13 {
 namespace {
@@ -16,25 +15,24 @@ namespace {
 // Few CTAs, because the bus is the limit and the pass needs the SMs.
 constexpr int kCtas = 4;
 constexpr int kThreadsPerCta = 512;
-constexpr size_t kMovesPerLaunch = 256;  // kernel arguments, which may take 4 KiB
+constexpr size_t kMovesPerLaunch = 256;  // arguments of 2 KiB; any GPU takes 4
 struct Moves {
   BlockMove move[kMovesPerLaunch];
 };
 
-/// `host` is [num_ids][num_layers][cache.block_bytes()]: a layer's K, its V, and so on.
-/// Grid: kCtas; each copies every gridDim.x-th piece.
-__global__ void gather_layer_kernel(lesson03::KvBlocks cache, std::byte* host, Moves moves,
-                                    int num_moves, int layer, int num_layers) {
-  const int pieces_per_block = cache.num_pieces();
-  for (auto i = static_cast<int>(blockIdx.x); i < num_moves * pieces_per_block;
+/// `regions` are those of the layer, and `host` is [num_ids][bytes_per_block]. A part of the work
+/// is a block in one region. Grid: kCtas; each copies every gridDim.x-th part.
+__global__ void gather_layer_kernel(const lesson05::Region* regions, int num_regions,
+                                    std::byte* host, int64_t bytes_per_block, Moves moves,
+                                    int num_moves) {
+  for (auto i = static_cast<int>(blockIdx.x); i < num_moves * num_regions;
        i += static_cast<int>(gridDim.x)) {
-    const auto [device_id, host_id] = moves.move[i / pieces_per_block];
-    const lesson03::Piece piece = cache.piece(device_id, i % pieces_per_block);
-    const int64_t in_layer = (int64_t{host_id} * num_layers + layer) * cache.block_bytes();
-    const auto* const from = piece.as<const kv::Word>();
-    auto* const to = reinterpret_cast<kv::Word*>(host + in_layer + piece.begin);
-    const int piece_words = piece.count<kv::Word>();
-    for (auto at = static_cast<int>(threadIdx.x); at < piece_words; at += kThreadsPerCta) {
+    const auto [device_id, host_id] = moves.move[i / num_regions];
+    const lesson05::Region region = regions[i % num_regions];
+    const auto* const from = region.block<const kv::Word>(device_id);
+    auto* const to = reinterpret_cast<kv::Word*>(host + host_id * bytes_per_block + region.begin);
+    const int num_words = region.count<kv::Word>();
+    for (auto at = static_cast<int>(threadIdx.x); at < num_words; at += kThreadsPerCta) {
       to[at] = from[at];
     }
   }
@@ -44,8 +42,9 @@ __global__ void gather_layer_kernel(lesson03::KvBlocks cache, std::byte* host, M
 
 void gather_layer_cuda(const GatherLayerArgs& args, const kv::Stream& stream) {
   check_gather(args);
-  const lesson03::KvBlocks layer = args.cache->layer(args.layer);
-  kv::check_words(layer.piece(0, 0).bytes);
+  const std::span<const lesson05::Region> regions = args.regions->layer(args.layer);
+  const auto num_regions = static_cast<int>(regions.size());
+  for (const lesson05::Region& region : regions) kv::check_words(region.bytes);
   for (size_t first = 0; first < args.moves.size(); first += kMovesPerLaunch) {
     const auto now =
         args.moves.subspan(first, std::min(kMovesPerLaunch, args.moves.size() - first));
@@ -53,8 +52,9 @@ void gather_layer_cuda(const GatherLayerArgs& args, const kv::Stream& stream) {
     Moves moves;
     std::ranges::copy(now, moves.move);
     kv::launch(gather_layer_kernel,
-               {dim3(kCtas), dim3(kThreadsPerCta), 0, "launching gather_layer"}, stream, layer,
-               args.host->data(), moves, num_moves, args.layer, args.cache->num_layers());
+               {dim3(kCtas), dim3(kThreadsPerCta), 0, "launching gather_layer"}, stream,
+               args.regions->on_device() + args.layer * num_regions, num_regions, args.host->data(),
+               args.regions->bytes_per_block(), moves, num_moves);
   }
 }
 

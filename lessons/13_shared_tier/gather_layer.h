@@ -13,11 +13,12 @@
 namespace lesson13 {
 
 using lesson11::BlockMove;
+using lesson11::BlockRegions;
 using lesson11::HostBlocks;
 using lesson11::PagedKvCache;
 
 struct GatherLayerArgs {
-  PagedKvCache* cache = nullptr;     // is only read
+  const BlockRegions* regions = nullptr;
   const HostBlocks* host = nullptr;  // see HostBlocks
   int layer = 0;
   std::span<const BlockMove> moves;  // from device to host; may be reused when the call returns

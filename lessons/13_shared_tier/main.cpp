@@ -13,6 +13,7 @@
 #include "cli/memory_store.h"
 #include "cli/redis_server.h"
 #include "common/table.h"
+#include "common/url.h"
 #include "engine.h"
 #include "programs/generate.h"
 #include "programs/report.h"
@@ -50,7 +51,7 @@ Store open_store(const std::string& wanted) {
     store.name = "a Redis server of this program's own";
   } else {
     store.store = make_redis_store(lesson13::parse_redis_address(wanted));
-    store.name = wanted.substr(wanted.rfind('@') + 1);  // without the password
+    store.name = kv::without_password(wanted);
   }
   return store;
 }

@@ -5,7 +5,7 @@
 #include <exception>
 #include <utility>
 
-#include "common/at_end.h"
+#include "common/defer.h"
 
 namespace lesson13 {
 
@@ -16,16 +16,16 @@ using lesson06::PrefixId;
 /// The number of the first prefix that comes from the store. Lesson 11's device begins with 0.
 constexpr PrefixId kFirstPrefix = PrefixId{1} << 62;
 
-SharedTier::SharedTier(PagedKvCache& cache, const HostBlocks& memory, BlockStore& store,
+SharedTier::SharedTier(const BlockRegions& regions, const HostBlocks& memory, BlockStore& store,
                        uint64_t fingerprint, const kv::Stream& passes, const ServeOptions& serve,
                        const SharedOptions& options, kv::RunJobs run)
-    : cache_(cache),
+    : regions_(regions),
       memory_(memory),
       passes_(passes),
       options_(options),
-      pool_(cache.num_blocks() - 1, cache.block_size(), free_order(serve)),
-      host_pool_(memory.num_ids() - 1, cache.block_size(), lesson07::FreeOrder::kUnhashedFirst),
-      swapper_(cache, memory, host_pool_, passes),
+      pool_(regions.num_blocks() - 1, regions.block_size(), free_order(serve)),
+      host_pool_(memory.num_ids() - 1, regions.block_size(), lesson07::FreeOrder::kUnhashedFirst),
+      swapper_(regions, memory, host_pool_, passes),
       manager_(pool_, host_pool_, swapper_, {.hasher = serve.hasher, .caching = serve.caching}),
       gathers_(passes.device()),
       written_(passes.device()),
@@ -59,7 +59,7 @@ bool SharedTier::add(int64_t id, std::span<const int32_t> prompt, const ExtraKey
   Request request{.arrival = num_requests_++,
                   .root = root_name(fingerprint_, extra_keys),
                   .is_shared = caching_ && can_be_shared(extra_keys)};
-  const auto size = static_cast<size_t>(cache_.block_size());
+  const size_t size = regions_.block_size();
   const size_t last = (prompt.size() - 1) / size;  // the last token has to run
   size_t here = last;
   if (look_up && request.is_shared) {
@@ -70,7 +70,7 @@ bool SharedTier::add(int64_t id, std::span<const int32_t> prompt, const ExtraKey
   }
   std::list<Trip> lookup;  // or none
   if (here < last) {
-    extend_names(request.names, request.root, prompt.first(last * size), cache_.block_size());
+    extend_names(request.names, request.root, prompt.first(last * size), regions_.block_size());
     request.prompt.assign(prompt.begin(), prompt.end());
     const auto names = std::span(request.names).subspan(here);
     const auto missing = prompt.subspan(here * size, names.size() * size);
@@ -93,12 +93,12 @@ void SharedTier::remove(int64_t id) {
 }
 
 std::vector<int64_t> SharedTier::complete() {
-  take_note();
+  poll();
   std::ranges::sort(ready_, {}, [&](int64_t id) { return requests_.at(id).arrival; });
   return std::exchange(ready_, {});
 }
 
-void SharedTier::take_note() {
+void SharedTier::poll() {
   manager_.complete();  // blocks that have been loaded can be found from now on
   drop_damaged();       // and those that are not as they were computed cannot
   for (; !outgoing_.empty() && outgoing_.front().end.done(); outgoing_.pop_front()) {
@@ -138,14 +138,14 @@ void SharedTier::take_lookup(std::list<Trip> lookup) {
   if (asker_of(fetch) == nullptr) return;
   metrics_.num_unreachable += fetch.unreachable;
   metrics_.num_found += static_cast<int64_t>(fetch.num_found);
-  const auto room = static_cast<size_t>(host_pool_.num_free());
+  const size_t room = host_pool_.num_free();
   const size_t num_blocks = std::min(fetch.num_found, room);
   if (num_blocks == 0) {
     ready_.push_back(fetch.request);
     return;
   }
   fetch.names.resize(num_blocks);
-  fetch.tokens.resize(num_blocks * static_cast<size_t>(cache_.block_size()));
+  fetch.tokens.resize(num_blocks * static_cast<size_t>(regions_.block_size()));
   fetch.host_ids.resize(num_blocks);
   const int every = options_.check_every;
   fetch.wants_digests = every > 0 && ++num_answered_ % every == 0;
@@ -154,7 +154,7 @@ void SharedTier::take_lookup(std::list<Trip> lookup) {
 }
 
 void SharedTier::take_blocks(const Fetch& fetch) {
-  const kv::AtEnd free_blocks{[&] { host_pool_.free_blocks(fetch.host_ids); }};
+  const kv::Defer free_blocks{[&] { host_pool_.free_blocks(fetch.host_ids); }};
   metrics_.num_fetched += std::ssize(fetch.checksums);
   metrics_.num_damaged += fetch.num_damaged;
   if (!fetch.checksums.empty()) {
@@ -170,8 +170,8 @@ void SharedTier::take_blocks(const Fetch& fetch) {
 /// Makes the blocks that came findable in the host. Device or host had the blocks before them; if
 /// one of these is gone meanwhile, the blocks that came are dropped.
 void SharedTier::receive(Request& request, const Fetch& fetch) {
-  const auto first = static_cast<size_t>(std::ranges::find(request.names, fetch.names.front()) -
-                                         request.names.begin());
+  const size_t first =
+      std::ranges::find(request.names, fetch.names.front()) - request.names.begin();
   if (fetch.wants_digests) {
     for (size_t i = 0; i < fetch.digests.size(); ++i) {
       request.to_check.emplace(fetch.names[i], fetch.digests[i]);
@@ -180,7 +180,7 @@ void SharedTier::receive(Request& request, const Fetch& fetch) {
   }
   lesson06::PrefixChain chain;
   for (size_t i = 0; i < first + fetch.checksums.size(); ++i) {
-    BlockKey key = next_key(chain, request.prompt, request.hashes, cache_.block_size());
+    BlockKey key = next_key(chain, request.prompt, request.hashes, regions_.block_size());
     const CachedBlock* const in_host = host_pool_.index().find(key);
     const CachedBlock* const on_device = pool_.index().find(key);
     if (in_host == nullptr && on_device == nullptr && i < first) return;
@@ -221,8 +221,8 @@ void SharedTier::add_chunk(int64_t id, std::span<const int32_t> tokens, int begi
   const auto found = requests_.find(id);
   if (found == requests_.end() || !found->second.is_shared) return;
   Request& request = found->second;
-  const int size = cache_.block_size();
-  extend_names(request.names, request.root, tokens.first(static_cast<size_t>(end)), size);
+  const int size = regions_.block_size();
+  extend_names(request.names, request.root, tokens.first(end), size);
   const auto blocks = manager_.table(id).block_ids();
   for (int i = begin / size; i < end / size; ++i) {
     const int64_t num_held = std::ssize(filling_) + num_puts_issued_ - num_puts_confirmed_;
@@ -230,8 +230,8 @@ void SharedTier::add_chunk(int64_t id, std::span<const int32_t> tokens, int begi
       ++metrics_.num_not_put;
       continue;
     }
-    const auto index = static_cast<size_t>(i);
-    const auto own = tokens.subspan(index * static_cast<size_t>(size), static_cast<size_t>(size));
+    const size_t index = i;
+    const auto own = tokens.subspan(index * static_cast<size_t>(size), size);
     Put put{.name = request.names[index], .tokens = {own.begin(), own.end()}};
     if (const auto wanted = request.to_check.extract(put.name)) put.stored = wanted.mapped();
     moves_.push_back({.device = blocks[index]});
@@ -246,16 +246,16 @@ void SharedTier::gather(int layer) {
   if (moves_.empty()) return;
   written_.record(passes_);
   written_.let_wait(gathers_);
-  gather_layer({.cache = &cache_, .host = &memory_, .layer = layer, .moves = moves_}, gathers_);
+  gather_layer({.regions = &regions_, .host = &memory_, .layer = layer, .moves = moves_}, gathers_);
 }
 
 /// A block that the host has already, because another request has computed it, is not put again.
 /// Passes after this one wait for the copies, which read what these passes may write.
 void SharedTier::end_pass() {
   if (filling_.empty()) return;
-  while (num_gathered_ < cache_.num_layers()) gather(num_gathered_);
-  lesson12::checksum_blocks({.cache = &cache_, .blocks = moves_, .checksums = swapper_.checksums()},
-                            gathers_);
+  while (num_gathered_ < regions_.num_layers()) gather(num_gathered_);
+  lesson12::checksum_blocks(
+      {.regions = &regions_, .blocks = moves_, .checksums = swapper_.checksums()}, gathers_);
   Outgoing& out = outgoing_.emplace_back(Outgoing{.puts = {}, .end = kv::Event(passes_.device())});
   out.end.record(gathers_);
   out.end.let_wait(passes_);
@@ -282,7 +282,7 @@ void SharedTier::wait_for_copies() const {
 void SharedTier::settle() {
   swapper_.wait(swapper_.last());
   wait_for_copies();
-  for (take_note(); !worker_.idle(); take_note()) worker_.wait(std::chrono::milliseconds(100));
+  for (poll(); !worker_.idle(); poll()) worker_.wait(std::chrono::milliseconds(100));
 }
 
 }  // namespace lesson13

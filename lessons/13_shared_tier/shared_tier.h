@@ -50,10 +50,10 @@ struct SharedMetrics {
 
 class SharedTier {
  public:
-  /// Borrows all but the options. The pools have the blocks of the cache and of the memory.
-  SharedTier(PagedKvCache& cache, const HostBlocks& memory, BlockStore& store, uint64_t fingerprint,
-             const kv::Stream& passes, const ServeOptions& serve, const SharedOptions& options = {},
-             kv::RunJobs run = kv::RunJobs::kThread);
+  /// Borrows all but the options. The pools have the blocks of the regions and of the memory.
+  SharedTier(const BlockRegions& regions, const HostBlocks& memory, BlockStore& store,
+             uint64_t fingerprint, const kv::Stream& passes, const ServeOptions& serve,
+             const SharedOptions& options = {}, kv::RunJobs run = kv::RunJobs::kThread);
   /// Puts everything that is still to be put.
   ~SharedTier();
   SharedTier(const SharedTier&) = delete;
@@ -117,7 +117,7 @@ class SharedTier {
     std::list<Trip> puts;
     kv::Event end;
   };
-  void take_note();
+  void poll();
   void drop_damaged();
   Request* asker_of(const Fetch& fetch);
   void take_lookup(std::list<Trip> lookup);
@@ -125,13 +125,14 @@ class SharedTier {
   void receive(Request& request, const Fetch& fetch);
   void take_put(const Put& put);
 
-  PagedKvCache& cache_;
+  const BlockRegions& regions_;
   const HostBlocks& memory_;
   const kv::Stream& passes_;
   SharedOptions options_;
   uint64_t fingerprint_ = 0;
   SharedMetrics metrics_;
-  BlockPool pool_, host_pool_;
+  lesson11::DevicePool pool_;
+  BlockPool host_pool_;
   lesson12::CheckedSwapper swapper_;  // borrows host_pool_
   HostTierManager manager_;           // borrows the pools and the swapper
   kv::Stream gathers_;

@@ -1,9 +1,7 @@
 #pragma once
 
 // FP8 in the format e4m3: a sign, 4 bits of exponent, 3 of mantissa. 254 numbers from -448 to 448;
-// codes 0x7F and 0xFF are NaN and are never written. Both twins share these functions. They are
-// static because with --mine a program contains two of each.
-//
+// codes 0x7F and 0xFF are NaN and are never written. Both twins share these functions.
 // Source: Micikevicius et al., FP8 Formats for Deep Learning (2022), table 1.
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 namespace lesson14 {
 
 int64_t block_bytes(const kv::ModelConfig& config, int block_size, kv::KvFormat format) {
-  const KvBlocks shape{
-      .block_size = block_size, .num_kv_heads = config.num_kv_heads, .head_dim = config.head_dim};
+  const Fp8Blocks shape{
+      {.block_size = block_size, .num_kv_heads = config.num_kv_heads, .head_dim = config.head_dim}};
   if (format != kv::KvFormat::kFp8) return config.kv_bytes_per_token(2) * block_size;
   return config.kv_bytes_per_token(1) * block_size + config.num_layers * shape.scale_stride();
 }
@@ -19,10 +19,9 @@ int fp8_blocks_in(int num_blocks, const kv::ModelConfig& config, int block_size)
 }
 
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve)
-    : ServerOf(model, options, serve),
+    : ServerBase(model, options, serve),
       pool_(options.num_blocks, options.block_size, free_order(serve)),
-      cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size, 0,
-             model.config().kv_format),
+      cache_(model.config(), model.stream(), pool_.index().num_ids(), options.block_size),
       attention_(model.config(), cache_),
       manager_(pool_, {.hasher = serve.hasher, .caching = serve.caching}) {
   scheduler_.emplace(manager_, serve.scheduler);
@@ -43,19 +42,18 @@ StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
   return deliver(rows, output, chooser_, *scheduler_, streams_);
 }
 
-/// The same memory in blocks of the config's format.
-static PagedOptions in_format_of(const kv::ModelConfig& config, PagedOptions options) {
+/// The same memory in blocks of FP8.
+static PagedOptions in_fp8(const kv::ModelConfig& config, PagedOptions options) {
   lesson03::check(options);
-  if (config.kv_format == kv::KvFormat::kFp8) {
-    options.num_blocks = fp8_blocks_in(options.num_blocks, config, options.block_size);
-  }
+  options.num_blocks = fp8_blocks_in(options.num_blocks, config, options.block_size);
   return options;
 }
 
 Fp8Engine::Fp8Engine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve)
-    : EngineOf(model, in_format_of(model.config(), options), serve) {}
+    : EngineOf(model, in_fp8(model.config(), options), serve) {}
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {
+  if (model.config().kv_format != kv::KvFormat::kFp8) return lesson08::make_engine(model, options);
   return std::make_unique<Fp8Engine>(model, options);
 }
 

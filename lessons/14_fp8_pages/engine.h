@@ -1,6 +1,6 @@
 #pragma once
 
-// Lesson 08's server over a cache in the model's KV format (kv::Model::set_kv_format).
+// Lesson 08's server over a cache in FP8.
 
 #include <memory>
 
@@ -21,32 +21,33 @@ int64_t block_bytes(const kv::ModelConfig& config, int block_size, kv::KvFormat 
 /// Blocks in FP8 that fit the memory of `num_blocks` blocks in bf16.
 int fp8_blocks_in(int num_blocks, const kv::ModelConfig& config, int block_size);
 
-class Server : public lesson08::ServerOf<lesson08::Scheduler> {
+class Server : public lesson08::ServerBase<lesson08::Scheduler> {
  public:
-  /// Borrows the model. options.num_blocks, at least 1, counts blocks of the model's format. Throws
-  /// UserError as lesson 08's server does.
+  /// Borrows the model. options.num_blocks, at least 1, counts blocks in FP8. Throws UserError as
+  /// lesson 08's server does.
   Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
 
   StepOutput step(const lesson08::PassObserver<Scheduler>& on_pass = {});
 
   const lesson08::KvCacheManager& manager() const { return manager_; }
   const BlockPool& pool() const { return pool_; }
-  const PagedKvCache& cache() const { return cache_; }
+  const Fp8KvCache& cache() const { return cache_; }
 
  private:
   BlockPool pool_;
-  PagedKvCache cache_;
+  Fp8KvCache cache_;
   Fp8CacheAttention attention_;       // borrows cache_
   lesson08::KvCacheManager manager_;  // borrows pool_
 };
 
-/// A server for the ladder. options.num_blocks are blocks in bf16: in FP8 the same memory holds
-/// fp8_blocks_in() of them.
+/// A server for the ladder. options.num_blocks are blocks in bf16: the same memory holds
+/// fp8_blocks_in() of them in FP8.
 class Fp8Engine : public lesson08::EngineOf<Server> {
  public:
   Fp8Engine(kv::Model& model, const PagedOptions& options, const ServeOptions& serve = {});
 };
 
+/// Lesson 08's engine if the model's K and V are not in FP8 (kv::Model::set_kv_format).
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options);
 
 }  // namespace lesson14

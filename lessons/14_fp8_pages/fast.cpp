@@ -15,9 +15,9 @@ using kv::attention::Fp8TileRows;
 using kv::attention::kTileTokens;
 
 /// Finds the codes and scales of tokens first .. first + num_tokens - 1 of a sequence.
-void find_codes(const PagedAttentionArgs& args, int seq, int kv_head, int first, int num_tokens,
+void find_codes(const Fp8AttentionArgs& args, int seq, int kv_head, int first, int num_tokens,
                 Fp8TileRows& rows) {
-  const KvBlocks& cache = args.cache;
+  const Fp8Blocks cache = args.pages();
   const int32_t* table = args.block_tables + int64_t{seq} * args.max_blocks_per_seq;
   const int64_t width = cache.row_width();
   int done = 0;
@@ -50,7 +50,7 @@ void find_codes(const PagedAttentionArgs& args, int seq, int kv_head, int first,
 
 }  // namespace
 
-void fast_fp8_attention_cpu(const PagedAttentionArgs& args) {
+void fast_fp8_attention_cpu(const Fp8AttentionArgs& args) {
   lesson04::check_block_size(args.cache.block_size);
   kv::attention::attend_pass(kv::attention::queries_of(args), [&](int seq, int kv_head) {
     return [&, seq, kv_head](int first, int num_tokens, Fp8TileRows& rows) {

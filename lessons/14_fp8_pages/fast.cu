@@ -5,8 +5,8 @@
 
 namespace lesson14 {
 
-void fast_fp8_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream) {
-  const KvBlocks& cache = args.cache;
+void fast_fp8_attention_cuda(const Fp8AttentionArgs& args, const kv::Stream& stream) {
+  const Fp8Blocks cache = args.pages();
   lesson04::check_block_size(cache.block_size);
   kv::attention::launch_fp8_attention(kv::attention::queries_of(args),
                                       {.k = cache.k,
@@ -16,7 +16,6 @@ void fast_fp8_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& s
                                        .max_blocks_per_seq = args.max_blocks_per_seq,
                                        .num_blocks = cache.num_blocks,
                                        .block_size = cache.block_size,
-                                       .block_stride = cache.block_stride,
                                        .scale_stride = cache.scale_stride()},
                                       args.workspace, stream);
 }

@@ -17,8 +17,8 @@ void decode_head(const Fp8Head& head, int head_dim, float* out) {
 }
 
 /// One query: head `head` of row `row`. It sees the keys of its own token and of those before it.
-void attend_row(const PagedAttentionArgs& args, int seq, int row, int head) {
-  const KvBlocks& cache = args.cache;
+void attend_row(const Fp8AttentionArgs& args, int seq, int row, int head) {
+  const Fp8Blocks cache = args.pages();
   const int head_dim = cache.head_dim;
   const int32_t* table = args.block_tables + int64_t{seq} * args.max_blocks_per_seq;
   const int position = args.seq_len[seq] - (args.first_row[seq + 1] - row);
@@ -42,7 +42,7 @@ void attend_row(const PagedAttentionArgs& args, int seq, int row, int head) {
 
 }  // namespace
 
-void fp8_attention_cpu(const PagedAttentionArgs& args) {
+void fp8_attention_cpu(const Fp8AttentionArgs& args) {
   lesson04::check_block_size(args.cache.block_size);
   kv::each_query(args.first_row, args.num_seqs, args.num_heads,
                  [&](int seq, int row, int head) { attend_row(args, seq, row, head); });

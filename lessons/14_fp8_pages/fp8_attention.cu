@@ -38,7 +38,7 @@ __device__ void merge(LanePartial<kPerLane>& a, float m, float l, const float (&
 
 /// Grid: (most rows of a sequence, num_heads, num_seqs). A CTA is one warp: one query.
 template <int kHeadDim>
-__global__ void fp8_attention_kernel(PagedAttentionArgs args) {
+__global__ void fp8_attention_kernel(Fp8AttentionArgs args) {
   constexpr int kPerLane = (kHeadDim + 31) / 32;  // elements of a head in a lane
   const int lane = static_cast<int>(threadIdx.x);
   const int head = static_cast<int>(blockIdx.y);
@@ -48,8 +48,8 @@ __global__ void fp8_attention_kernel(PagedAttentionArgs args) {
 
   const int position = args.seq_len[seq] - (args.first_row[seq + 1] - row);
   const int32_t* table = args.block_tables + int64_t{seq} * args.max_blocks_per_seq;
-  const int block_size = args.cache.block_size;
-  const int kv_head = head / (args.num_heads / args.cache.num_kv_heads);  // GQA: heads share K, V
+  const Fp8Blocks cache = args.pages();
+  const int kv_head = head / (args.num_heads / cache.num_kv_heads);  // GQA: heads share K, V
   const float scale = 1.0f / sqrtf(static_cast<float>(kHeadDim));
   const int64_t at = (int64_t{row} * args.num_heads + head) * kHeadDim;
   const bf16* q_row = static_cast<const bf16*>(args.q) + at;  // [kHeadDim]
@@ -68,9 +68,9 @@ __global__ void fp8_attention_kernel(PagedAttentionArgs args) {
 
   LanePartial<kPerLane> so_far;  // no key yet
   for (int key = first_key(position, args.window); key <= position; ++key) {
-    const int32_t block_id = table[key / block_size];
-    const Fp8Head k = fp8_head(args.cache, true, block_id, key % block_size, kv_head);
-    const Fp8Head v = fp8_head(args.cache, false, block_id, key % block_size, kv_head);
+    const int32_t block_id = table[key / cache.block_size];
+    const Fp8Head k = fp8_head(cache, true, block_id, key % cache.block_size, kv_head);
+    const Fp8Head v = fp8_head(cache, false, block_id, key % cache.block_size, kv_head);
     float dot = 0.0f;       // this lane's part of the product
     float value[kPerLane];  // this lane's elements of V
     for (int i = 0; i < kPerLane; ++i) {
@@ -87,7 +87,7 @@ __global__ void fp8_attention_kernel(PagedAttentionArgs args) {
 
 }  // namespace
 
-void fp8_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream) {
+void fp8_attention_cuda(const Fp8AttentionArgs& args, const kv::Stream& stream) {
   lesson04::check_block_size(args.cache.block_size);
   if (args.num_rows == 0) return;
   const dim3 grid(static_cast<unsigned>(args.max_rows_per_seq),

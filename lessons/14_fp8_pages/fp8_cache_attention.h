@@ -1,6 +1,6 @@
 #pragma once
 
-// Lesson 08's attention over a cache in FP8, or in the activation dtype.
+// Lesson 08's attention over a cache in FP8.
 
 #include <utility>
 
@@ -12,15 +12,13 @@
 
 namespace lesson14 {
 
-using lesson03::PagedKvCache;
-
 /// A prefill attends to what it has written, quantised: else a token's bits would depend on how
 /// much of its prompt had been cached before.
 class Fp8CacheAttention : public kv::Attention {
  public:
   /// Borrows the cache.
-  Fp8CacheAttention(const kv::ModelConfig& config, PagedKvCache& cache)
-      : pass_(config, cache), is_fp8_(cache.layer(0).scales != nullptr) {}
+  Fp8CacheAttention(const kv::ModelConfig& config, const Fp8KvCache& cache)
+      : pass_(config, cache.codes()), cache_(&cache) {}
 
   /// The tables of the next pass's sequences, which have slots for all of its rows.
   void set_tables(lesson03::BlockTables tables) { tables_ = std::move(tables); }
@@ -29,26 +27,25 @@ class Fp8CacheAttention : public kv::Attention {
     arrays.make_room(slots_, rows.token_ids.size() * sizeof(int64_t));
   }
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
-    const PagedAttentionArgs args = pass_.args_of(rows);
-    if (rows.layer == 0 && rows.heads == nullptr) {
+    const Fp8Blocks layer = cache_->layer(rows.layer);
+    const Fp8AttentionArgs args{pass_.args_of(rows), layer.scales};
+    if (rows.layer == 0) {
       lesson08::compute_slot_mapping(lesson08::slots_of(args, slots_.as<int64_t>()), stream);
     }
-    if (!is_fp8_) return pass_.forward(rows, slots_.as<int64_t>(), stream);
     write_kv_fp8({.k = rows.k,
                   .v = rows.v,
                   .slot_mapping = slots_.as<int64_t>(),
                   .num_rows = rows.num_rows,
-                  .cache = args.cache},
+                  .cache = layer},
                  stream);
     const bool plain = rows.kernel == kv::Kernel::kPlain;
     (plain ? fp8_attention : fast_fp8_attention)(args, stream);
   }
-  bool makes_heads() const override { return !is_fp8_ && pass_.makes_heads(); }
-  bool rounds_kv() const override { return is_fp8_; }
+  bool rounds_kv() const override { return true; }
 
  private:
   lesson04::PagedPass pass_;
-  bool is_fp8_;
+  const Fp8KvCache* cache_;
   lesson03::BlockTables tables_;
   kv::DeviceBuffer slots_;  // int64 [num_rows]
 };

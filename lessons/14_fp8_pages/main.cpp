@@ -82,6 +82,7 @@ void run(const Options& options) {
       options.block_size;
   const int64_t fp8_token =
       lesson14::block_bytes(config, options.block_size, kv::KvFormat::kFp8) / options.block_size;
+  console.print("Lesson 14, half the bytes, on {}\n\n", kv::describe(model.device()));
   console.print("{} in {}: a token takes {} in bf16, {} in FP8 with its scales\n\n",
                 kv::count_of(std::ssize(workload.requests), "request"),
                 kv::human_bytes(token * options.block_size * options.num_blocks),
@@ -90,8 +91,8 @@ void run(const Options& options) {
   model.set_kv_format(kv::KvFormat::kActivations);
   const bool on_gpu = model.device() == kv::Device::kCuda;
   std::vector<Run> runs;
-  runs.push_back(
-      serve<lesson14::Fp8Engine>(on_gpu ? "bf16" : "fp32, blocks of bf16", model, paged, workload));
+  runs.push_back(serve<lesson08::ServingEngine>(on_gpu ? "bf16" : "fp32, blocks of bf16", model,
+                                                paged, workload));
   model.set_kv_format(kv::KvFormat::kFp8);
   runs.push_back(serve<lesson14::Fp8Engine>("FP8 pages", model, paged, workload));
   runs.push_back(serve<lesson08::ServingEngine>("rounded rows, lesson 08", model, paged, workload));

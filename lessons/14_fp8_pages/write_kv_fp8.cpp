@@ -23,8 +23,8 @@ void write_head(const float* x, int head_dim, const Fp8Head& out) {
 
 }  // namespace
 
-void write_kv_fp8_cpu(const WriteKvArgs& args) {
-  const KvBlocks& cache = args.cache;
+void write_kv_fp8_cpu(const WriteKvFp8Args& args) {
+  const Fp8Blocks& cache = args.cache;
   kv::parallel_for(args.num_rows, kRowsWorthAThread, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t slot = args.slot_mapping[row];

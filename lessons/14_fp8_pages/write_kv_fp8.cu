@@ -19,10 +19,10 @@ constexpr int kHeadsPerCta = 8;
 
 /// Grid: (num_rows, kHeadsPerCta of num_kv_heads, 2): z = 0 writes K, z = 1 writes V. A CTA has
 /// warps of 32 threads along x, one for each of its heads along y.
-__global__ void write_kv_fp8_kernel(WriteKvArgs args) {
+__global__ void write_kv_fp8_kernel(WriteKvFp8Args args) {
   kv::let_successors_start();
   kv::wait_for_predecessors();  // until then k, v and the slots may be incomplete
-  const KvBlocks& cache = args.cache;
+  const Fp8Blocks& cache = args.cache;
   const int64_t row = blockIdx.x;
   const auto head = static_cast<int>(blockIdx.y * kHeadsPerCta + threadIdx.y);
   const bool is_k = blockIdx.z == 0;
@@ -46,7 +46,7 @@ __global__ void write_kv_fp8_kernel(WriteKvArgs args) {
 
 }  // namespace
 
-void write_kv_fp8_cuda(const WriteKvArgs& args, const kv::Stream& stream) {
+void write_kv_fp8_cuda(const WriteKvFp8Args& args, const kv::Stream& stream) {
   if (args.num_rows == 0) return;
   const auto heads = static_cast<unsigned>(args.cache.num_kv_heads);
   const dim3 grid(static_cast<unsigned>(args.num_rows), (heads + kHeadsPerCta - 1) / kHeadsPerCta,

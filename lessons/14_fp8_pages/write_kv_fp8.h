@@ -8,19 +8,16 @@
 
 #include "common/device.h"
 #include "common/host_device.h"
-#include "lessons/03_paged_blocks/kv_blocks.h"
+#include "fp8_kv_cache.h"
 
 namespace lesson14 {
-
-using lesson03::KvBlocks;
-using lesson03::WriteKvArgs;
 
 /// A head of K, or of V, in slot (block_id, offset): its codes and the byte of its scale.
 struct Fp8Head {
   uint8_t* codes;  // [head_dim]
   uint8_t* scale;
 };
-KV_HOST_DEVICE inline Fp8Head fp8_head(const KvBlocks& cache, bool is_k, int64_t block_id,
+KV_HOST_DEVICE inline Fp8Head fp8_head(const Fp8Blocks& cache, bool is_k, int64_t block_id,
                                        int offset, int kv_head) {
   uint8_t* const row = is_k ? lesson03::k_row<uint8_t>(cache, block_id, offset)
                             : lesson03::v_row<uint8_t>(cache, block_id, offset);
@@ -28,12 +25,21 @@ KV_HOST_DEVICE inline Fp8Head fp8_head(const KvBlocks& cache, bool is_k, int64_t
   return {row + kv_head * cache.head_dim, cache.scales + block_id * cache.scale_stride() + scale};
 }
 
+/// As lesson 03's WriteKvArgs: rows in the activation dtype, of which those with kNoSlot are not
+/// written.
+struct WriteKvFp8Args {
+  const void* k = nullptr;                // [num_rows, num_kv_heads, head_dim]
+  const void* v = nullptr;                // [num_rows, num_kv_heads, head_dim]
+  const int64_t* slot_mapping = nullptr;  // [num_rows]
+  int num_rows = 0;
+  Fp8Blocks cache;  // one layer
+};
+
 /// The scale of a head is that of its largest magnitude. It depends on nothing else: not on the
-/// block, its other tokens, the pass or the order of writes. The rows are in the activation dtype,
-/// and the cache in FP8; a row with kNoSlot is not written.
-void write_kv_fp8_cpu(const WriteKvArgs& args);
-void write_kv_fp8_cuda(const WriteKvArgs& args, const kv::Stream& stream);
-inline void write_kv_fp8(const WriteKvArgs& args, const kv::Stream& stream) {
+/// block, its other tokens, the pass or the order of writes.
+void write_kv_fp8_cpu(const WriteKvFp8Args& args);
+void write_kv_fp8_cuda(const WriteKvFp8Args& args, const kv::Stream& stream);
+inline void write_kv_fp8(const WriteKvFp8Args& args, const kv::Stream& stream) {
   KV_DISPATCH(write_kv_fp8, args, stream);
 }
 

@@ -1,11 +1,12 @@
-// Text to token ids, and back: one line in, one line out.
+// Text to token ids, and back: one text or line in, one line out.
 //
-//   echo 'Once upon a time' | tokenize             [411,287,258,384]
-//   echo '[411,287,258,384]' | tokenize --decode   Once upon a time
+//   tokenize 'Once upon a time'                    [595,709,258,512]
+//   echo '[595,709,258,512]' | tokenize --decode   Once upon a time
 #include <unistd.h>
 
 #include <csignal>
 #include <iostream>
+#include <sstream>
 
 #include "common/error.h"
 #include "common/json.h"
@@ -14,6 +15,7 @@
 namespace {
 
 struct Options {
+  std::string text;  // or else each line of standard input
   std::filesystem::path model_dir = kv::default_model_dir();
   bool decode = false;
   bool special = false;
@@ -41,16 +43,20 @@ std::vector<int32_t> parse_ids(const std::string& line, const kv::Tokenizer& tok
 void run(const Options& options) {
   const kv::Tokenizer tokenizer = kv::Tokenizer::load(options.model_dir);
   const kv::Console out("");
+  std::istringstream typed(options.text);
+  std::istream& in = options.text.empty() ? std::cin : typed;
   std::signal(SIGINT, SIG_DFL);  // ends a read that waits; each line's answer is out already
-  if (isatty(STDIN_FILENO) == 1) fmt::print(stderr, "reads lines from here; Ctrl-D ends\n");
+  if (options.text.empty() && isatty(0) == 1) fmt::print(stderr, "reads lines; Ctrl-D ends\n");
   std::ios::sync_with_stdio(false);
   std::string line;
-  for (int64_t number = 1; std::getline(std::cin, line); ++number) {
+  for (int64_t number = 1; std::getline(in, line); ++number) {
     if (options.decode) {
-      const std::string where = fmt::format("standard input, line {}", number);
+      const std::string where = fmt::format("line {}", number);
       out.write(tokenizer.decode(parse_ids(line, tokenizer, where)) + "\n");
     } else {
-      out.write(kv::Json(tokenizer.encode(line, options.special)).dump() + "\n");
+      std::vector<int32_t> ids = tokenizer.encode(line, options.special);
+      if (options.special) ids = tokenizer.with_special_tokens(std::move(ids));
+      out.write(kv::Json(ids).dump() + "\n");
     }
     out.flush();  // a caller that sends line by line gets each answer at once
   }
@@ -62,18 +68,20 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   kv::CommandLine command(
-      "Reads lines of text from standard input and prints for each a JSON list of token ids.\n"
-      "A line ends at a newline, which is not part of it; a carriage return is. Bytes that are "
-      "not\n"
-      "UTF-8 become U+FFFD.");
+      "Prints a JSON list of token ids for a text, or for each line of standard input.\n"
+      "A line ends at a newline, which is not part of it; a carriage return is. Bytes\n"
+      "that are not UTF-8 become U+FFFD.");
+  command.value("text TEXT", options.text, "what becomes token ids; without it standard input does")
+      .not_empty();
   command.value("--model DIR", options.model_dir,
                 "a folder with a tokenizer.json (default: $KV_MODEL, or the model that ships with "
                 "the course)");
   command.flag("--decode", options.decode,
-               "the way back: each line is a JSON list of ids, and becomes text (which may hold "
+               "the way back: each is a JSON list of ids, and becomes text (which may hold "
                "newlines of its own)");
   command.flag("--special", options.special,
-               "the text of an added token, such as <|im_start|>, becomes that token; without this "
-               "it stays ordinary text");
+               "the text of a special token, such as <|im_start|>, becomes that token, and the "
+               "tokens that the model's folder sets around a text are there; without this it stays "
+               "ordinary text");
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 // The part of the CUDA runtime that the course calls, for a GPU that the CPU plays; what is used
-// inside a kernel stands in simt/device_words.h. All work is done when a call returns, but for what
+// inside a kernel is in simt/device_words.h. All work is done when a call returns, but for what
 // a stream that captures keeps for its graph.
 
 #include <chrono>

@@ -41,7 +41,7 @@ function chapter(file, text) {
 }
 
 // What a reader needs first stands first; pages that are not named here follow.
-const docsInOrder = ['using', 'exercises', 'gpu', 'glossary', 'vllm-map', 'how-to-measure', 'serving-costs', 'equal-bits', 'launches', 'simt', 'architecture', 'decisions', 'proof', 'adding-a-lesson']
+const docsInOrder = ['using', 'exercises', 'gpu', 'glossary', 'vllm-map', 'how-to-measure', 'serving-costs', 'equal-bits', 'launches', 'attention-measured', 'simt', 'map-of-a-pass', 'architecture', 'decisions', 'proof', 'adding-a-lesson']
 
 function docs() {
   const names = fs.readdirSync(path.join(root, 'docs')).filter((name) => name.endsWith('.md')).map((name) => name.slice(0, -3))
@@ -53,9 +53,11 @@ function lessons() {
   return folders('lessons').sort().flatMap((name) => {
     const number = name.slice(0, 2)
     const lesson = chapter(`lessons/${name}/README.md`)
-    const exercise = `lessons/${name}/exercise/README.md`
-    const own = fs.existsSync(path.join(root, exercise)) ? [chapter(exercise, `Exercise ${number}`)] : []
-    return [{ ...lesson, ...row(lesson.file), steps: 0, text: `${number}  ${lesson.text}` }, ...own]
+    const parts = [['gpu.md', `${number} on a GPU`], ['exercise/README.md', `Exercise ${number}`]]
+      .map(([file, text]) => [`lessons/${name}/${file}`, text])
+      .filter(([file]) => fs.existsSync(path.join(root, file)))
+      .map(([file, text]) => ({ ...chapter(file, text), part: true }))
+    return [{ ...lesson, ...row(lesson.file), text: `${number}  ${lesson.text}` }, ...parts]
   })
 }
 
@@ -64,10 +66,16 @@ function roads() {
   return folders('lessons').sort().map((name) => `lessons/${name}/road/README.md`).filter((file) => fs.existsSync(path.join(root, file)))
 }
 
+/** The lessons in four groups, by the last one of each: [{text, chapters}]. */
+export const lessonGroups = [['Memory', 4], ['Sharing', 7], ['Serving', 10], ['Beyond the GPU', Infinity]].map(([text, last], i, all) => {
+  const isIn = ({ link }) => Number(link.match(/\d\d/)) <= last && Number(link.match(/\d\d/)) > (all[i - 1]?.[1] ?? 0)
+  return { text, chapters: lessons().filter(isIn) }
+})
+
 /** Groups of chapters, as the sidebar shows them. */
 export const groups = [
-  { text: 'Begin', chapters: [chapter('README.md', 'The README')] },
-  { text: 'Lessons', chapters: lessons() },
+  { text: 'Begin', chapters: [chapter('README.md', 'The course')] },
+  ...lessonGroups,
   { text: 'Kernels', chapters: [...folders('kernels').sort().map((name) => `kernels/${name}/README.md`), ...roads()].map((file) => chapter(file)) },
   { text: 'To look up', chapters: [chapter('instruments/README.md'), chapter('instruments/serve/README.md', 'The server'), chapter('instruments/route/README.md', 'The router'), ...docs(), chapter('models/tiny/README.md'), chapter('CONTRIBUTING.md')] },
 ]

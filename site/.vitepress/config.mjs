@@ -2,12 +2,12 @@
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
-import { chapters, films, front, groups, root } from './chapters.mjs'
+import { chapters, films, front, groups, lessonGroups, root } from './chapters.mjs'
 import { entries } from './glossary.mjs'
 import { code } from './markdown/code.mjs'
 import { links, size } from './markdown/links.mjs'
 import { visualizer } from './markdown/pages.mjs'
-import { questions } from './markdown/questions.mjs'
+import { ownAnswers } from './markdown/questions.mjs'
 import { tablesAndTerms } from './markdown/tables.mjs'
 import { terms } from './markdown/terms.mjs'
 import { searched, searchOptions } from './search.mjs'
@@ -31,17 +31,17 @@ const importsFromHere = {
   },
 }
 
-/** As the sidebar wants them: an exercise stands below its lesson. */
+/** As the sidebar shows them: what belongs to a lesson stands below it. */
 function nested(chapters) {
   const items = []
-  for (const { link, text, steps } of chapters) {
-    if (steps) items.at(-1).items = [{ link, text }]
+  for (const { link, text, part } of chapters) {
+    if (part) (items.at(-1).items ??= []).push({ link, text })
     else items.push({ link, text })
   }
   return items
 }
 
-/** A lesson leads to the next lesson, as its exercise does, which stands beside it. */
+/** A lesson leads to the next lesson, as do its GPU page and its exercise, which stand beside it. */
 function neighbours(link) {
   const lessons = chapters.filter(({ minutes }) => minutes)
   const at = lessons.findIndex((lesson) => link.startsWith(lesson.link))
@@ -100,7 +100,7 @@ export default defineConfig({
       terms(md)
       tablesAndTerms(md)
       visualizer(md)
-      questions(md)
+      ownAnswers(md)
       code(md)
     },
   },
@@ -110,10 +110,12 @@ export default defineConfig({
     letters: letters(),
     films: Object.fromEntries(Object.entries(films).map(([number, src]) => [number, src && { src, ...size(path.join(root, src)) }])),
     sidebar: groups.map(({ text, chapters }) => ({ text, items: nested(chapters) })),
+    lessonGroups: lessonGroups.map(({ text, chapters }) => ({ text, links: chapters.filter(({ minutes }) => minutes).map(({ link }) => link) })),
     nav: [
+      { text: 'Lessons', items: lessonGroups.map(({ text, chapters }) => ({ text, items: nested(chapters).map(({ link, text }) => ({ link, text })) })) },
       { text: 'Glossary', link: '/docs/glossary.html' },
       { text: 'Map to vLLM', link: '/docs/vllm-map.html' },
-      ...(hasVisualizer ? [{ text: 'The ladder, in this browser', link: '/viz/ladder.html', target: '_self' }] : []),
+      ...(hasVisualizer ? [{ text: 'Run all 14 here', link: '/viz/ladder.html', target: '_self' }] : []),
     ],
     outline: [2, 3],
     notFound: { title: 'There is no such page', quote: 'The menu has the chapters, and the search finds words in them.', linkText: 'To the first page', linkLabel: 'To the first page' },

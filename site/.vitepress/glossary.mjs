@@ -62,7 +62,7 @@ const notOn = {
   victim: /06_/,
 }
 // Words that mean other things in most places.
-const never = new Set(['group', 'mask', 'pair', 'piece', 'plan', 'tile', 'rank', 'running', 'waiting', 'position', 'index'])
+const never = new Set(['group', 'mask', 'pair', 'piece', 'tile', 'running', 'waiting', 'index'])
 
 const escaped = (name) => name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
 /** Names with small letters may begin a sentence; BPE and SM are written in one way only. */

@@ -13,7 +13,7 @@ function content(file) {
   if (isFolder(file)) return `# ${file}\n\n` + inside(file).map((name) => `- [${path.basename(name)}](/source/${name}.html)`).join('\n')
   const text = fs.readFileSync(path.join(root, file), 'utf8')
   const fence = '`'.repeat(Math.max(3, ...[...text.matchAll(/`+/g)].map((match) => match[0].length + 1)))
-  return `# ${file}\n\n${fence}${languages[path.extname(file)] ?? 'txt'}\n${text}${fence}\n`
+  return `# ${file}\n\n${fence}${languages[path.extname(file)] ?? 'txt'}:line-numbers\n${text}${fence}\n`
 }
 
 export default {

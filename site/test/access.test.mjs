@@ -25,7 +25,7 @@ const tooWide = (page) =>
     return scrollWidth > clientWidth ? [`${scrollWidth} pixels in a window of ${clientWidth}`] : []
   })
 
-for (const { link } of [{ link: '/' }, ...chapters, { link: '/source/kernels/matmul.h.html' }]) {
+for (const { link } of [{ link: '/' }, ...chapters, { link: '/source/kernels/launch.cuh.html' }]) {
   test(`${link} is accessible, and fits a phone`, async () => {
     const { page, errors } = await browser.open(link, { colorScheme: 'light', reducedMotion: 'reduce' })
     await page.evaluate(() => document.querySelectorAll('details').forEach((details) => (details.open = true)))

@@ -45,15 +45,17 @@ test('every picture that moves can be paused', () => {
   }
 })
 
-test('a lesson leads to the next lesson, and to its exercise beside it', () => {
-  const text = ({ link }) => texts.get(path.posix.join(link.slice(1), 'index.html'))
+test('a lesson leads to the next lesson, and to its GPU page and exercise beside it', () => {
+  const text = ({ link }) => texts.get(link.slice(1).replace(/\/$/, '/index.html'))
   const next = (chapter) => text(chapter).match(/<a[^>]*pager-link next[^>]*href="([^"]*)"/)?.[1]
   const lessons = chapters.filter(({ minutes }) => minutes)
   lessons.slice(1).forEach((lesson, i) => assert.equal(next(lessons[i]), base + lesson.link.slice(1), lessons[i].link))
-  for (const exercise of chapters.filter(({ steps }) => steps)) {
-    const lesson = lessons.find(({ link }) => exercise.link.startsWith(link))
-    assert.ok(text(lesson).match(/class="beside"[^]*?<\/p>/)[0].includes(exercise.link), lesson.link)
-    if (lesson !== lessons.at(-1)) assert.equal(next(exercise), next(lesson), exercise.link)
+  for (const part of chapters.filter(({ part }) => part)) {
+    const lesson = lessons.find(({ link }) => part.link.startsWith(link))
+    for (const [page, other] of [[lesson, part], [part, lesson]]) {
+      assert.ok(text(page).match(/class="parts"[^]*?<\/nav>/)[0].includes(`href="${base}${other.link.slice(1)}"`), page.link)
+    }
+    if (lesson !== lessons.at(-1)) assert.equal(next(part), next(lesson), part.link)
   }
   assert.ok(lessons.length >= 12)
 })
@@ -66,7 +68,7 @@ test('the front page has a card for each lesson, as the README has it', () => {
   }
   for (const words of ['C++20', 'CUDA', 'You need no GPU']) assert.ok(front.includes(words), words)
   for (const name of ['gpu', 'vllm-map', 'proof', 'glossary']) assert.ok(front.includes(`<a href="${base}docs/${name}.html"`), name)
-  assert.match(front, /A KV cache keeps[^]*Begin with lesson 01[^]*Click it[^]*Run the ladder[^]*An evening/)
+  assert.match(front, /a language model that keeps nothing[^]*Begin with lesson 01[^]*Click it[^]*Run all 14[^]*An evening/)
 })
 
 test("the repository's own marks do not show", () => {

@@ -1,4 +1,4 @@
-// The linker calls this in place of aligned_alloc, which common/device.cpp uses for tensors.
+// The linker calls this instead of aligned_alloc, which common/device.cpp uses for tensors.
 
 #include <cstddef>
 

@@ -1,4 +1,4 @@
-// Functions that the linker calls in place of the runtime's; each can be made to fail. A function
+// Functions that the linker calls instead of the runtime's; each can be made to fail. A function
 // that ends something ends it before it fails, as the real one does.
 
 #include <cuda_runtime_api.h>

@@ -117,6 +117,75 @@ TEST_CASE("config: end-of-text ids come from both files, each once") {
                  "generation_config.json: \"eos_token_id\" is \"x\""));
 }
 
+TEST_CASE("config: each setting that changes logits or tokens is used or refused by name") {
+  const json settings = json::parse(R"({
+    "hidden_act": "gelu", "attention_bias": true, "mlp_bias": true, "use_qk_norm": false,
+    "is_causal": false, "use_bidirectional_attention": true, "is_encoder_decoder": true,
+    "add_cross_attention": true, "pruned_heads": {"0": [1]}, "partial_rotary_factor": 0.5,
+    "final_logit_softcapping": 30.0, "attn_logit_softcapping": 50.0, "logit_scale": 0.5,
+    "logits_scaling": 8, "embedding_multiplier": 12, "residual_multiplier": 0.2,
+    "dual_chunk_attention_config": {"chunk_size": 8}, "attention_chunk_size": 8192,
+    "no_rope_layers": [1, 0], "architectures": ["Qwen3ForSequenceClassification"],
+    "quantization_config": {"quant_method": "fp8"}, "compression_config": {"quant_method": "x"},
+    "rope_scaling": {"rope_type": "yarn", "factor": 4}, "rope_parameters": {"mrope_section": [1]}
+  })");
+  for (const auto& item : settings.items()) {
+    const std::string& key = item.key();
+    const json& value = item.value();
+    CAPTURE(key);
+    CHECK(contains(error_with(key.c_str(), value), "config.json"));
+    CHECK(contains(error_with(key.c_str(), value), key == "rope_scaling"      ? "rope_type"
+                                                   : key == "rope_parameters" ? "mrope"
+                                                                              : key));
+    CHECK(error_with(key.c_str(), nullptr) == "no error");
+  }
+  CHECK(error_with("logit_scale", 1.0) == "no error");
+  CHECK(contains(error_with("rope_scaling", {{"factor", 4.0}}), "\"factor\" is 4.0, wanted"));
+  json renamed = qwen3_06b();  // transformers 5 takes the old name, too
+  renamed.erase("rope_theta");
+  renamed["rope_scaling"] = {{"rope_type", "default"}, {"rope_theta", 7e5}};
+  CHECK(parse(renamed).rope_theta == 7e5);
+}
+
+TEST_CASE("config: each setting of a generation that is not built is refused by name") {
+  const TempDir dir;
+  const auto error_in = [&](const char* file, const json& settings) {
+    json config = qwen3_06b();
+    if (file == std::string("config.json")) config.update(settings);
+    dir.write("config.json", config.dump());
+    if (file != std::string("config.json")) dir.write(file, settings.dump());
+    return user_error_of([&] { load_config(dir.path()); });
+  };
+  // In folders from before generation_config.json the settings stand in config.json.
+  CHECK(contains(error_in("config.json", {{"repetition_penalty", 1.1}}), "config.json: \"rep"));
+  const json others = json::parse(R"({
+    "repetition_penalty": 1.05, "encoder_repetition_penalty": 1.1, "presence_penalty": 1.5,
+    "frequency_penalty": 0.5, "no_repeat_ngram_size": 3, "encoder_no_repeat_ngram_size": 3,
+    "min_p": 0.05, "top_h": 0.4, "typical_p": 0.9, "epsilon_cutoff": 3e-4, "eta_cutoff": 3e-4,
+    "diversity_penalty": 0.5, "bad_words_ids": [[7]], "force_words_ids": [[7]],
+    "constraints": [1], "forced_bos_token_id": 7, "forced_eos_token_id": 7,
+    "suppress_tokens": [7], "begin_suppress_tokens": [7], "sequence_bias": [[[7], 1.0]],
+    "exponential_decay_length_penalty": [5, 1.1], "guidance_scale": 1.5,
+    "watermarking_config": {"bias": 2.5}, "forced_decoder_ids": [[1, 7]], "penalty_alpha": 0.6, "dola_layers": "high",
+    "num_beams": 4, "num_beam_groups": 2, "num_return_sequences": 2, "min_length": 5,
+    "min_new_tokens": 5, "max_time": 2.5, "token_healing": true,
+    "remove_invalid_values": true, "renormalize_logits": true
+  })");
+  for (const auto& item : others.items()) {
+    const std::string& key = item.key();
+    const json& value = item.value();
+    CAPTURE(key);
+    CHECK(contains(error_in("generation_config.json", {{key, value}}),
+                   "generation_config.json: \"" + key + "\" is "));
+    CHECK(error_in("generation_config.json", {{key, nullptr}}) == "no error");
+  }
+  CHECK(error_in("generation_config.json", {{"repetition_penalty", 1.0},
+                                            {"num_beams", 1},
+                                            {"bad_words_ids", json::array()},
+                                            {"temperature", 0.6},
+                                            {"do_sample", true}}) == "no error");
+}
+
 TEST_CASE("config: a head_dim that is not hidden_size / num_heads is legal") {
   json config = qwen3_06b();
   config["head_dim"] = 80;
@@ -137,7 +206,7 @@ TEST_CASE("config: a wrong type is refused") {
        {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
         "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
     for (const json& value :
-         {json("1024"), json(1024.0), json(true), json::array({1024}), json::object()}) {
+         {json("1024"), json(1024.5), json(true), json::array({1024}), json::object()}) {
       CAPTURE(key);
       CAPTURE(value.dump());
       CHECK(contains(error_with(key, value), "config.json: \"" + key + "\" is "));

@@ -41,6 +41,8 @@ TEST_CASE("tokenize: a line in, a list out, and back") {
   const Outcome back = run("tokenize", model.option() + "--decode", ids.out);
   CHECK(back.code == 0);
   CHECK(back.out == text + "\n");
+  CHECK(run("tokenize", model.option() + "'ab c'").out == "[256,32,99]\n");
+  check_refused(run("tokenize", model.option() + "''"), "wanted at least one character");
 }
 
 TEST_CASE("tokenize: added tokens only when asked for") {
@@ -60,14 +62,14 @@ TEST_CASE("tokenize: no input, no output") {
 TEST_CASE("tokenize: wrong input gives one line and exit code 2") {
   const ModelDir model;
   const std::string decode = model.option() + "--decode";
-  check_refused(run("tokenize", decode, "[1]\n[1,\n"), "standard input, line 2: not valid JSON");
+  check_refused(run("tokenize", decode, "[1]\n[1,\n"), "line 2: not valid JSON");
   check_refused(run("tokenize", decode, "7\n"), "line 1: 7, wanted a JSON list of ids");
   check_refused(run("tokenize", decode, "[\"a\"]\n"), "an id is \"a\"");
   check_refused(run("tokenize", decode, "[-1]\n"), "an id is -1");
   check_refused(run("tokenize", decode, "[1]\n[1,259]\n"),
-                "standard input, line 2: token id 259: unknown, wanted one of");
+                "line 2: token id 259: unknown, wanted one of");
   check_refused(run("tokenize", decode, "[1]\n\n"),
-                "standard input, line 2: empty, wanted a JSON list of ids, [] for no id");
+                "line 2: empty, wanted a JSON list of ids, [] for no id");
   check_refused(run("tokenize", "--model /no/such/folder", ""),
                 "/no/such/folder/tokenizer.json: no such file");
   check_refused(run("tokenize", "--modle x", ""), "--modle");

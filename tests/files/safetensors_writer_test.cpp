@@ -1,11 +1,12 @@
 #include <doctest/doctest.h>
-#include <rapidcheck.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 
 #include "qwen3/safetensors.h"
+#include "tests/files/any_list.h"
 #include "tests/files/support.h"
 
 using namespace kv;
@@ -46,38 +47,39 @@ class FileSizeLimit {
 }  // namespace
 
 TEST_CASE("safetensors: what is written is read back") {
-  const bool ok = rc::check("write then read", [] {
+  static const std::vector<std::pair<std::string, size_t>> kTypes{
+      {"U8", 1}, {"BF16", 2}, {"F16", 2}, {"F32", 4}, {"I64", 8}};
+  const auto read_back = [](const std::vector<uint64_t>& numbers) {  // one for each tensor
     const TempDir dir;
     const auto path = dir.path() / "t.safetensors";
-    const std::vector<std::pair<std::string, size_t>> dtypes{
-        {"U8", 1}, {"BF16", 2}, {"F16", 2}, {"F32", 4}, {"I64", 8}};
-    const auto count = *rc::gen::inRange<size_t>(0, 6);
-    std::vector<std::string> data(count);
+    std::vector<std::string> data(numbers.size());
     std::vector<TensorToWrite> tensors;
-    for (size_t i = 0; i < count; ++i) {
-      const auto [dtype, size] = *rc::gen::elementOf(dtypes);
-      const auto rank = *rc::gen::inRange<size_t>(0, 6);  // of any rank, memory may not suffice
-      const auto shape =
-          *rc::gen::container<std::vector<int64_t>>(rank, rc::gen::inRange<int64_t>(0, 5));
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      kvtest::Random random(numbers[i]);
+      const auto& [dtype, size] = kTypes[static_cast<size_t>(random.below(kTypes.size()))];
+      std::vector<int64_t> shape(
+          static_cast<size_t>(random.below(6)));  // of any rank, memory may not suffice
       size_t bytes = size;
-      for (const int64_t n : shape) bytes *= static_cast<size_t>(n);
-      data[i] = *rc::gen::container<std::string>(bytes, rc::gen::arbitrary<char>());
-      const auto letters = *rc::gen::container<std::string>(rc::gen::inRange('a', 'e'));
+      for (int64_t& n : shape) bytes *= static_cast<size_t>(n = random.below(5));
+      data[i].resize(bytes);
+      for (char& byte : data[i]) byte = static_cast<char>(random.next());
+      std::string letters(static_cast<size_t>(random.below(20)), 'a');
+      for (char& letter : letters) letter = static_cast<char>('a' + random.below(4));
       tensors.push_back({std::to_string(i) + letters, dtype, shape, data[i].data(), bytes});
     }
     write_safetensors(path, tensors);
     const SafetensorsFile file = SafetensorsFile::open(path);
-    RC_ASSERT(file.tensors().size() == count);
-    for (const TensorToWrite& t : tensors) {
-      const TensorView& view = file.tensors().at(t.name);
-      RC_ASSERT(view.dtype == t.dtype);
-      RC_ASSERT(view.shape == t.shape);
-      RC_ASSERT(view.bytes == t.bytes);
-      RC_ASSERT(std::memcmp(view.data, t.data, t.bytes) == 0);
-    }
-    RC_ASSERT(files_in(dir.path()) == std::vector<std::string>{"t.safetensors"});
-  });
-  CHECK(ok);
+    return file.tensors().size() == tensors.size() &&
+           std::all_of(tensors.begin(), tensors.end(),
+                       [&](const TensorToWrite& t) {
+                         const TensorView& view = file.tensors().at(t.name);
+                         return view.dtype == t.dtype && view.shape == t.shape &&
+                                view.bytes == t.bytes &&
+                                std::memcmp(view.data, t.data, t.bytes) == 0;
+                       }) &&
+           files_in(dir.path()) == std::vector<std::string>{"t.safetensors"};
+  };
+  CHECK(kvtest::wrong_list(kvtest::any_number, read_back) == "");
 }
 
 TEST_CASE("safetensors: data begins at a multiple of 8 bytes") {

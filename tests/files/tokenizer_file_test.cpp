@@ -136,6 +136,13 @@ TEST_CASE("tokenizer.json: a pattern that is no regular expression, or never end
   const std::string pattern = "/pre_tokenizer/pretokenizers/0/pattern/Regex";
   CHECK(contains(error_with(pattern, "(["), "is not a regular expression"));
   CHECK(contains(error_with(pattern, std::string(20'000, 'a')), "20000 bytes, wanted at most"));
+  // Oniguruma intersects and nests classes, repeats {1,3}+, and has (?m) for what is (?s) here.
+  for (const char* differs : {R"([\p{L}&&[^\p{Han}]]+)", "[a[bc]]", "[[:alpha:]]", R"(\p{N}{1,3}+)",
+                              "a{,2}", "(?m:.)+", "a(?i)b", R"(\bon)", R"([\W_])", R"(\v)"}) {
+    CAPTURE(differs);
+    CHECK(contains(error_with(pattern, differs), "which PCRE2 reads differently"));
+  }
+  CHECK(error_with(pattern, R"((?i)[\[&\]]|(?i:'s)|\p{N}{1,3}|[^\S\n]|\p{L}+)") == "no error");
   json file = small_tokenizer();
   file[json::json_pointer(pattern)] = "(a+)+b|(a|a)+c";
   const Tokenizer tokenizer = parse(file);
@@ -156,6 +163,105 @@ TEST_CASE("tokenizer.json: an added token that is in the vocab too, with the sam
   json file = small_tokenizer(kMerges);
   file["model"]["vocab"]["<|end|>"] = 259;
   CHECK(parse(file).encode("<|end|>", true) == std::vector<int32_t>{259});
+}
+
+TEST_CASE("tokenizer.json: a post-processor's tokens stand around a prompt") {
+  const auto special = [](const char* text) {
+    return json{{"SpecialToken", {{"id", text}, {"type_id", 0}}}};
+  };
+  const json sequence = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  const json token = {{"id", "<|end|>"}, {"ids", {256}}, {"tokens", {"<|end|>"}}};
+  const json pattern = {{"type", "TemplateProcessing"},
+                        {"single", {special("<|end|>"), sequence, special("<|end|>")}},
+                        {"special_tokens", {{"<|end|>", token}}}};
+  using Ids = std::vector<int32_t>;
+  json file = small_tokenizer();
+  const auto around = [&] { return parse(file).with_special_tokens({'a'}); };
+  CHECK(around() == Ids{'a'});
+  file["post_processor"] = pattern;
+  CHECK(around() == Ids{256, 'a', 256});
+  CHECK(parse(file).encode("a", true) == Ids{'a'});
+  file["post_processor"] = {{"type", "ByteLevel"}, {"trim_offsets", false}};
+  CHECK(around() == Ids{'a'});
+  json inner = pattern;
+  inner["single"] = {sequence, special("<|end|>")};
+  file["post_processor"] = {{"type", "Sequence"}, {"processors", {{{"type", "ByteLevel"}}, inner}}};
+  CHECK(around() == Ids{'a', 256});
+  file["post_processor"] = pattern;
+  const auto refused = [&](const char* at, const json& value, const char* words) {
+    json other = file;
+    other["post_processor"][json::json_pointer(at)] = value;
+    CHECK(contains(error_of(other), words));
+  };
+  refused("/type", "RobertaProcessing", "\"type\" is \"RobertaProcessing\"");
+  refused("/single", {sequence, sequence}, "wanted one \"Sequence\"");
+  refused("/single", json::array(), "wanted one \"Sequence\"");
+  refused("/special_tokens/<|end|>/ids", {9999}, "wanted ids of the vocab");
+  refused("/special_tokens", json::object(), "key \"<|end|>\" is missing");
+}
+
+TEST_CASE("tokenizer.json: truncation and padding of a training change no text") {
+  json file = small_tokenizer();
+  file["truncation"] = {{"direction", "Right"}, {"max_length", 2}};
+  file["padding"] = {{"strategy", {{"Fixed", 9}}}, {"pad_id", 256}};
+  CHECK(parse(file).encode("abc", true) == std::vector<int32_t>{'a', 'b', 'c'});
+}
+
+TEST_CASE("tokenizer_config.json: each key that changes tokens or ends is used or refused") {
+  using Ids = std::vector<int32_t>;
+  const TempDir dir;
+  dir.write("tokenizer.json", small_tokenizer().dump());  // 256 is <|end|>, 257 is <think>
+  const auto with = [&](const std::string& text) {
+    dir.write("tokenizer_config.json", text);
+    return Tokenizer::load(dir.path());
+  };
+  CHECK(Tokenizer::load(dir.path()).with_eos_token({7}) == Ids{7});
+  CHECK(with(R"({"eos_token":"<|end|>"})").with_eos_token({7}) == Ids{7, 256});
+  CHECK(with(R"({"eos_token":"<|end|>"})").with_eos_token({256}) == Ids{256});
+  CHECK(with(R"({"eos_token":{"content":"<|end|>"}})").with_eos_token({}) == Ids{256});
+  CHECK(with(R"({"eos_token":null})").with_eos_token({}).empty());
+  CHECK(with(R"({"eos_token":"<|end|>","add_eos_token":true})").with_special_tokens({'a'}) ==
+        Ids{'a', 256});
+  CHECK(with(R"({"bos_token":"<|end|>","add_bos_token":true})").with_special_tokens({'a'}) ==
+        Ids{256, 'a'});
+  CHECK(with(R"({"bos_token":"<|end|>","add_bos_token":false})").with_special_tokens({'a'}) ==
+        Ids{'a'});
+  CHECK(with(R"({"added_tokens_decoder":{"257":{"content":"<think>","special":true}}})")
+            .is_special(257));
+  CHECK(with(R"({"model_max_length":77})").config().max_length == 77);
+  CHECK(with(R"({"model_max_length":1e30})").config().max_length == INT64_MAX);
+  // A token that only this file calls added, or special, is one.
+  const Tokenizer added = with(R"({"added_tokens_decoder":{"97":{"content":"a","special":true}},
+                                   "pad_token":"b"})");
+  CHECK(added.is_special('a'));
+  CHECK(added.is_special('b'));
+  dir.write("special_tokens_map.json", R"({"eos_token":"<think>","bos_token":"<|end|>"})");
+  CHECK(with(R"({"eos_token":"<|end|>"})").with_eos_token({}) == Ids{256});
+  CHECK(with("{}").with_eos_token({}) == Ids{257});
+  CHECK(with("{}").config().special.at("bos_token") == "<|end|>");
+  dir.write("added_tokens.json", R"({"<think>":257})");
+  CHECK(with("{}").vocab_size() == 258);
+  const auto error = [&](const std::string& text) { return user_error_of([&] { with(text); }); };
+  for (const std::string key :
+       {"add_prefix_space", "do_lower_case", "split_special_tokens", "fix_mistral_regex"}) {
+    CHECK(contains(error("{\"" + key + "\":true}"), "\"" + key + "\" is true"));
+    CHECK(error("{\"" + key + "\":false}") == "no error");
+  }
+  CHECK(contains(error(R"({"eos_token":"<none>"})"), "\"eos_token\" is \"<none>\""));
+  CHECK(contains(error(R"({"additional_special_tokens":["<|end|>","<none>"]})"),
+                 "\"additional_special_tokens\" is \"<none>\""));
+  for (const std::string key : {"extra_special_tokens", "model_specific_special_tokens"}) {
+    CHECK(with("{\"" + key + R"(":{"image":"c"}})").is_special('c'));
+  }
+  CHECK(contains(error(R"({"add_eos_token":true,"eos_token":null})"), "wanted a \"eos_token\""));
+  CHECK(contains(error(R"({"added_tokens_decoder":{"257":{"content":"<|end|>"}}})"),
+                 "\"<|end|>\" has id 257, in tokenizer.json it has 256"));
+  CHECK(
+      contains(error(R"({"added_tokens_decoder":{"300":{"content":"new"}}})"), "another, or none"));
+  CHECK(contains(error(R"({"added_tokens_decoder":{"256":{"content":"<|end|>","lstrip":true}}})"),
+                 "\"lstrip\" is true"));
+  dir.write("added_tokens.json", R"({"<think>":9})");
+  CHECK(contains(error("{}"), "\"<think>\" has id 9"));
 }
 
 TEST_CASE("tokenizer.json: missing parts are refused") {

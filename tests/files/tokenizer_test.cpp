@@ -2,10 +2,10 @@
 #include "qwen3/tokenizer.h"
 
 #include <doctest/doctest.h>
-#include <rapidcheck.h>
 
 #include "common/utf8.h"
 #include "qwen3/tokenizer_split.h"
+#include "tests/files/any_list.h"
 #include "tests/files/small_tokenizer.h"
 #include "tests/files/support.h"
 
@@ -37,21 +37,28 @@ std::vector<std::string> words_of(const std::string& pattern, const std::string&
   return {pieces.begin(), pieces.end()};
 }
 
-// Any valid UTF-8: code points of one to four bytes, ASCII more often, marks that combine.
-rc::Gen<std::string> any_text() {
-  return rc::gen::map(
-      rc::gen::container<std::vector<uint32_t>>(rc::gen::oneOf(
-          rc::gen::inRange<uint32_t>(0x00, 0x80), rc::gen::inRange<uint32_t>(0x20, 0x7F),
-          rc::gen::element<uint32_t>('a', 'h', 'e', 'l', 'o', ' ', '\n', '\'', 's', '1'),
-          rc::gen::inRange<uint32_t>(0x80, 0x800), rc::gen::inRange<uint32_t>(0x300, 0x370),
-          rc::gen::inRange<uint32_t>(0x800, 0xD800), rc::gen::inRange<uint32_t>(0xE000, 0x10000),
-          rc::gen::inRange<uint32_t>(0x1F300, 0x1F700),
-          rc::gen::inRange<uint32_t>(0x10000, 0x110000))),
-      [](const std::vector<uint32_t>& points) {
-        std::string text;
-        for (const uint32_t c : points) append_utf8(text, c);
-        return text;
-      });
+// Any code point, ASCII more often, marks that combine, and of each number of bytes.
+uint32_t any_point(kvtest::Random& random) {
+  static const std::vector<std::pair<uint32_t, uint32_t>> kRanges{
+      {0x00, 0x80},    {0x20, 0x7F},      {0x80, 0x800},      {0x300, 0x370},
+      {0x800, 0xD800}, {0xE000, 0x10000}, {0x1F300, 0x1F700}, {0x10000, 0x110000}};
+  static const std::string kOften = "ahelo \n's1";  // what merges
+  const auto kind = static_cast<size_t>(random.below(kRanges.size() + 1));
+  if (kind == kRanges.size()) {
+    return static_cast<uint32_t>(kOften[static_cast<size_t>(random.below(kOften.size()))]);
+  }
+  const auto [begin, end] = kRanges[kind];
+  return begin + static_cast<uint32_t>(random.below(end - begin));
+}
+
+// Any valid UTF-8, of which `holds` must hold: empty, or a text of which it does not.
+template <class Holds>
+std::string wrong_text(const Holds& holds) {
+  return kvtest::wrong_list(any_point, [&](const std::vector<uint32_t>& points) {
+    std::string text;
+    for (const uint32_t c : points) append_utf8(text, c);
+    return holds(text);
+  });
 }
 
 // The textbook's loop: merge the pair of lowest rank, the leftmost first, until none is left.
@@ -89,24 +96,31 @@ TEST_CASE("tokenizer: pairs merge by rank, leftmost first") {
 }
 
 TEST_CASE("tokenizer: the heap gives what the textbook's loop gives") {
-  const bool ok = rc::check("random merges, random words", [] {
+  const auto same = [](const std::vector<uint64_t>& numbers) {  // each a merge or a letter
     Merges merges;
     std::vector<std::string> known{"a", "b", "c"};
-    const auto count = *rc::gen::inRange<int>(0, 12);
-    for (int i = 0; i < count; ++i) {
-      const std::pair merge{*rc::gen::elementOf(known), *rc::gen::elementOf(known)};
-      if (std::find(merges.begin(), merges.end(), merge) != merges.end()) continue;
-      merges.push_back(merge);
-      const std::string joined = merge.first + merge.second;
-      if (std::find(known.begin(), known.end(), joined) == known.end()) known.push_back(joined);
+    std::string word;
+    for (const uint64_t number : numbers) {
+      kvtest::Random random(number);
+      const auto any_known = [&] { return known[static_cast<size_t>(random.below(known.size()))]; };
+      if (merges.size() == 12 || random.below(3) > 0) {
+        word += static_cast<char>('a' + random.below(3));
+        continue;
+      }
+      const std::string first = any_known(), second = any_known();
+      if (std::find(merges.begin(), merges.end(), std::pair{first, second}) != merges.end())
+        continue;
+      merges.emplace_back(first, second);
+      if (std::find(known.begin(), known.end(), first + second) == known.end()) {
+        known.push_back(first + second);
+      }
     }
-    const auto word = *rc::gen::container<std::string>(rc::gen::element('a', 'b', 'c'));
     const Tokenizer t = make(merges);
     std::vector<std::string> parts;
     for (const int32_t id : t.encode(word)) parts.emplace_back(t.token_bytes(id));
-    RC_ASSERT(parts == slow_bpe(word, merges));
-  });
-  CHECK(ok);
+    return parts == slow_bpe(word, merges);
+  };
+  CHECK(kvtest::wrong_list(kvtest::any_number, same) == "");
 }
 
 TEST_CASE("tokenizer: Qwen's pattern splits as Qwen's tokenizer does") {
@@ -146,6 +160,10 @@ TEST_CASE("tokenizer: a pattern that matches nothing, or the empty text, loses n
   CHECK(words_of("", "abc") == Words{"a", "b", "c"});
   CHECK(words_of("b*", "abbc\u00e9") == Words{"a", "bb", "c", "\u00e9"});
   CHECK(words_of("(?=b)", "abc") == Words{"a", "bc"});
+  // As Oniguruma reads it: lines have ends, words have marks, \h is a digit of sixteen.
+  CHECK(words_of("^a|b$", "ba\nab\nb") == Words{"ba\n", "a", "b", "\n", "b"});
+  CHECK(words_of(R"(\w+)", "e\u0301\u203f_\u00bd!") == Words{"e\u0301\u203f_", "\u00bd!"});
+  CHECK(words_of(R"([\h]+|\H)", "xa0g") == Words{"x", "a0", "g"});
 }
 
 TEST_CASE("tokenizer: text is normalised to NFC") {
@@ -161,22 +179,18 @@ TEST_CASE("tokenizer: text is normalised to NFC") {
 }
 
 TEST_CASE("tokenizer: NFC is idempotent and keeps text that has it") {
-  const bool ok = rc::check("NFC twice is NFC once", [] {
-    const std::string once = to_nfc(*any_text());
-    RC_ASSERT(is_valid_utf8(once));
-    RC_ASSERT(to_nfc(once) == once);
-  });
-  CHECK(ok);
+  CHECK(wrong_text([](const std::string& text) {
+          const std::string once = to_nfc(text);
+          return is_valid_utf8(once) && to_nfc(once) == once;
+        }) == "");
 }
 
 TEST_CASE("tokenizer: decode gives back what encode took") {
   const Tokenizer t = make(kMerges);
-  const bool ok = rc::check("decode(encode(text)) == NFC(text)", [&] {
-    const std::string text = *any_text();
-    RC_ASSERT(t.decode(t.encode(text)) == to_nfc(text));
-    RC_ASSERT(t.decode(t.encode(text, true)) == to_nfc(text));
-  });
-  CHECK(ok);
+  CHECK(wrong_text([&](const std::string& text) {
+          return t.decode(t.encode(text)) == to_nfc(text) &&
+                 t.decode(t.encode(text, true)) == to_nfc(text);
+        }) == "");
 }
 
 TEST_CASE("tokenizer: unknown ids are refused") {
@@ -200,17 +214,17 @@ TEST_CASE("tokenizer: invalid UTF-8 becomes U+FFFD") {
   const Tokenizer t = make(kMerges);
   CHECK(t.encode("a\xFF\xE2\x82") == t.encode("a\uFFFD\uFFFD"));
   CHECK(t.decode(t.encode("\xED\xA0\x80")) == "\uFFFD\uFFFD\uFFFD");
-  const bool ok = rc::check("any bytes", [&] {
-    const auto bytes = *rc::gen::container<std::string>(rc::gen::arbitrary<char>());
-    RC_ASSERT(t.decode(t.encode(bytes)) == to_nfc(replace_invalid_utf8(bytes)));
-  });
-  CHECK(ok);
+  const auto any_byte = [](kvtest::Random& random) { return random.below(256); };
+  CHECK(kvtest::wrong_list(any_byte, [&](const std::vector<int>& numbers) {
+          const std::string bytes(numbers.begin(), numbers.end());
+          return t.decode(t.encode(bytes)) == to_nfc(replace_invalid_utf8(bytes));
+        }) == "");
 }
 
 TEST_CASE("tokenizer: the text of special tokens stays text unless it is asked for") {
   const Tokenizer t = make();
   CHECK(t.encode("<|end|>") == bytes_of("<|end|>"));
-  CHECK(t.encode("<think>") == bytes_of("<think>"));
+  CHECK(t.encode("a<think>b<|end|") == Ids{'a', 257, 'b', '<', '|', 'e', 'n', 'd', '|'});
   CHECK(t.encode("a<|end|>b<think>", true) == Ids{'a', 256, 'b', 257});
   CHECK(t.encode("<|end|><|end|>", true) == Ids{256, 256});
   CHECK(t.encode("<|end|", true) == bytes_of("<|end|"));
@@ -224,6 +238,21 @@ TEST_CASE("tokenizer: the text of special tokens stays text unless it is asked f
   const Ids ids{'a', 256, 'b', 257};
   CHECK(t.decode(ids) == "a<|end|>b<think>");
   CHECK(t.decode(ids, true) == "ab<think>");
+}
+
+TEST_CASE("tokenizer: special tokens that begin in a plain part of a text are text") {
+  const Tokenizer t = make();
+  const std::string text = "<|end|><|end|><think>";
+  const std::vector<TextPart> none, first{{0, 7}}, second{{7, 14}}, all{{0, 7}, {7, 21}};
+  const auto with = [](Ids before, const Ids& after) {
+    before.insert(before.end(), after.begin(), after.end());
+    return before;
+  };
+  CHECK(t.encode(text, none) == Ids{256, 256, 257});
+  CHECK(t.encode(text, first) == with(bytes_of("<|end|>"), {256, 257}));
+  CHECK(t.encode(text, second) == with(with({256}, bytes_of("<|end|>")), {257}));
+  CHECK(t.encode(text, all) == with(bytes_of("<|end|><|end|>"), {257}));
+  CHECK(t.encode(text, std::vector<TextPart>{{3, 3}, {8, 14}}) == Ids{256, 256, 257});
 }
 
 TEST_CASE(
@@ -243,7 +272,8 @@ TEST_CASE(
   CHECK(t.encode("e\u0301!", true) == Ids{301});
 }
 
-TEST_CASE("tokenizer: a megabyte of one kind of character is encoded and decoded") {
+TEST_CASE("tokenizer: a megabyte of one kind of character is encoded and decoded" *
+          doctest::test_suite("sweep")) {
   const Tokenizer t = make(kMerges);
   constexpr size_t kBytes = 1 << 20;
   for (const std::string unit :
@@ -309,17 +339,19 @@ TEST_CASE("tokenizer: an id that only the model knows streams as one replacement
 
 TEST_CASE("tokenizer: streaming gives the text of decode, always in whole characters") {
   const Tokenizer t = make(kMerges);
-  const bool ok = rc::check("any ids", [&] {
-    const auto ids = *rc::gen::container<Ids>(rc::gen::inRange<int32_t>(0, t.vocab_size()));
-    StreamingDecoder stream(t);
-    std::string text;
-    for (const int32_t id : ids) {
-      const std::string piece = stream.push(id);
-      RC_ASSERT(is_valid_utf8(piece));
-      text += piece;
-    }
-    text += stream.finish();
-    RC_ASSERT(text == t.decode(ids, true));
-  });
-  CHECK(ok);
+  const auto any_id = [&](kvtest::Random& random) {
+    return static_cast<int32_t>(random.below(static_cast<size_t>(t.vocab_size())));
+  };
+  CHECK(kvtest::wrong_list(any_id, [&](const Ids& ids) {
+          StreamingDecoder stream(t);
+          std::string text;
+          bool whole = true;
+          for (const int32_t id : ids) {
+            const std::string piece = stream.push(id);
+            whole = whole && is_valid_utf8(piece);
+            text += piece;
+          }
+          text += stream.finish();
+          return whole && text == t.decode(ids, true);
+        }) == "");
 }

@@ -111,6 +111,22 @@ __global__ void reverse_tiles_kernel(const kv::Word* in, kv::Word* out, int tile
 
 unsigned ctas_for(int n) { return static_cast<unsigned>((n + kThreads - 1) / kThreads); }
 
+/// Grid: one warp. The scores of 16 queries and 8 keys, one instruction for all of them. q [16, 8]
+/// and k [8, 8] are pairs of bf16, so a row has 16 elements.
+__global__ void scores_kernel(const uint32_t* q, const uint32_t* k, float* scores, float* holder) {
+  const int lane = static_cast<int>(threadIdx.x), quad = lane / 4, t = lane % 4;
+  const uint32_t* const upper = q + 8 * quad;   // query quad
+  const uint32_t* const lower = upper + 8 * 8;  // query quad + 8
+  const uint32_t* const key = k + 8 * quad;
+  float c[4] = {};
+  kv::mma_step(c, {upper[t], lower[t], upper[t + 4], lower[t + 4]}, key[t], key[t + 4]);
+  for (int i = 0; i < 4; ++i) {
+    const int query = quad + 8 * (i / 2), column = 2 * t + i % 2;
+    scores[8 * query + column] = c[i];
+    holder[8 * query + column] = static_cast<float>(lane);
+  }
+}
+
 }  // namespace
 
 void twice(const float* in, float* out, int n, const kv::Stream& stream) {
@@ -135,6 +151,12 @@ void sum_of_first(const float* in, float* out, int n, Version version, const kv:
   kv::launch(version == Version::kRight ? sum_of_first_kernel : lanes_missing_kernel,
              {.grid = dim3(1), .block = dim3(32), .name = "launching sum_of_first"}, stream, in,
              out, n);
+}
+
+void scores(const uint32_t* q, const uint32_t* k, float* scores, float* holder,
+            const kv::Stream& stream) {
+  kv::launch(scores_kernel, {.grid = dim3(1), .block = dim3(32), .name = "launching scores"},
+             stream, q, k, scores, holder);
 }
 
 void variances(const float* in, float* out, int rows, Version version, const kv::Stream& stream) {

@@ -25,6 +25,11 @@ void sums_of_lanes(const float* in, float* down, float* all, const kv::Stream& s
 /// out[lane] = in[0] + ... + in[n - 1] for the 32 lanes of a warp, n <= 32.
 void sum_of_first(const float* in, float* out, int n, Version version, const kv::Stream& stream);
 
+/// scores [16, 8] = the products of 16 queries and 8 keys of 16 elements, two bf16 in each of q and
+/// k; holder [16, 8] = the lane that ends with each score. One tensor core instruction.
+void scores(const uint32_t* q, const uint32_t* k, float* scores, float* holder,
+            const kv::Stream& stream);
+
 /// out[row] = the variance of a row of kThreads numbers.
 void variances(const float* in, float* out, int rows, Version version, const kv::Stream& stream);
 

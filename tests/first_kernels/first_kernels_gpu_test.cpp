@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
+#include <cstdio>
 #include <numeric>
 #include <vector>
 
@@ -96,6 +98,40 @@ TEST_CASE("only lane 0 has the sum that is passed down, and all lanes that of wa
 }
 
 TEST_CASE("the sum of the first 20 lanes" * kRight) { check_sum_of_first(Version::kRight); }
+
+TEST_CASE("one instruction, 128 scores" * kRight) {
+  // Query q is q + 1 in element q and 0 elsewhere, so its score with a key is q + 1 times that
+  // key's element q. Key n has 8 e + n in element e: whole numbers, exact in bf16.
+  const auto bf16 = [](int value) {
+    return std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16;
+  };
+  std::vector<uint32_t> rows;
+  for (int row = 0; row < 24; ++row) {
+    for (int e = 0; e < 16; e += 2) {
+      const auto element = [&](int i) {
+        return row >= 16 ? 8 * i + row - 16 : i == row ? row + 1 : 0;
+      };
+      rows.push_back(bf16(element(e)) | bf16(element(e + 1)) << 16);
+    }
+  }
+  const auto in = kvtest::upload(rows, stream());
+  const auto to = kvtest::poisoned(2 * 128 * sizeof(float), stream());
+  auto* const out = to.as<float>();
+  first_kernels::scores(in.as<const uint32_t>(), in.as<const uint32_t>() + 128, out, out + 128,
+                        stream());
+  const auto result = kvtest::download<float>(to.data(), 256, stream());
+  std::puts("the lane that holds each score\n          key 0   1   2   3   4   5   6   7");
+  for (int query = 0; query < 16; ++query) {
+    std::printf("query %2d", query);
+    for (int key = 0; key < 8; ++key) {
+      const auto at = static_cast<size_t>(8 * query + key);
+      CHECK(result[at] == static_cast<float>((query + 1) * (8 * query + key)));
+      CHECK(result[128 + at] == static_cast<float>(4 * (query % 8) + key / 2));
+      std::printf("%4.0f", static_cast<double>(result[128 + at]));
+    }
+    std::puts("");
+  }
+}
 
 TEST_CASE("a shared buffer used twice" * kRight) { check_variances(3, Version::kRight); }
 

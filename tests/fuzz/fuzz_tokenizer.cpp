@@ -16,7 +16,8 @@ void check_round_trip(const kv::Tokenizer& tokenizer, std::string_view text, boo
   for (const bool special : {false, true}) {
     const std::vector<int32_t> ids = tokenizer.encode(text, special);
     const std::string decoded = tokenizer.decode(ids);
-    if (nfc) require(decoded == kv::to_nfc(clean));
+    // An added token is no part of the text that is normalised: "<think>" and U+0338 stay apart.
+    if (nfc) require(kv::to_nfc(decoded) == kv::to_nfc(clean));
     kv::StreamingDecoder stream(tokenizer);
     std::string streamed;
     for (const int32_t id : ids) {

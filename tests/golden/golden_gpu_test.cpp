@@ -61,4 +61,6 @@ TEST_CASE("golden logits on CUDA: GQA 4, head_dim 128, from fp16 weights") {
 TEST_CASE("golden logits on CUDA: a sliding window of 100 in two of three layers") {
   check_cuda("gqa2_dim64_windows");
 }
-TEST_CASE("golden logits on CUDA: the model that ships") { check_cuda("tiny"); }
+TEST_CASE("golden logits on CUDA: the model that ships" * doctest::test_suite("sweep")) {
+  check_cuda("tiny");
+}

@@ -157,7 +157,6 @@ int64_t fp8_differences(const Fp8Case& of, int launches) {
                          .max_blocks_per_seq = width,
                          .num_blocks = num_blocks,
                          .block_size = size,
-                         .block_stride = size,
                          .scale_stride = 2 * kKvHeads * size};
     launch_fp8_attention(queries, layer, workspace.data(), stream);
     kv::copy_to_host(found.data(), out.data(), out_bytes, stream);

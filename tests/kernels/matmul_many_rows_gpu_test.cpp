@@ -58,13 +58,17 @@ void check_both(const std::vector<int>& all_rows) {
   }
 }
 
-TEST_CASE("matmul cuda: warps and warpgroups have the same bits") { check_both({33, 129}); }
+TEST_CASE("matmul cuda: warps and warpgroups have the same bits" * doctest::test_suite("sweep")) {
+  check_both({33, 129});
+}
 
-TEST_CASE("matmul cuda: warps and warpgroups have the same bits for 17 to 500 rows") {
+TEST_CASE("matmul cuda: warps and warpgroups have the same bits for 17 to 500 rows" *
+          doctest::test_suite("sweep")) {
   check_both({17, 64, 65, 100, 128, 200, 256, 500});
 }
 
-TEST_CASE("matmul cuda: CTAs that share a tile give the same bits however often they are tried") {
+TEST_CASE("matmul cuda: CTAs that share a tile give the same bits however often they are tried" *
+          doctest::test_suite("sweep")) {
   const Stream stream(Device::kCuda);
   for (const int k : {1024, 2048, 3072}) {  // one CTA, two, three; the norm is a kernel before them
     const Product product({1024, k, Epilogue::kStore, true}, stream);

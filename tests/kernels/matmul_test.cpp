@@ -87,7 +87,8 @@ double rounding_bound(int k) { return (k / 16 + 1 + 4) * 0x1p-24 * 1.001; }
 
 }  // namespace
 
-TEST_CASE("matmul: agrees with double precision within the bound of its roundings") {
+TEST_CASE("matmul: agrees with double precision within the bound of its roundings" *
+          doctest::test_suite("sweep")) {
   const Restore restore;
   for (const kv::MatmulIsa* isa : kv::available_matmul_isas()) {
     kv::force_matmul_isa(isa);

@@ -15,7 +15,8 @@ using kv::Stream;
 using kvtest::random_values;
 using kvtest::rounded;
 
-TEST_CASE("pack_weights: fp16 and fp32 weights are rounded to nearest even") {
+TEST_CASE("pack_weights: fp16 and fp32 weights are rounded to nearest even" *
+          doctest::test_suite("any_order")) {
   const Stream stream(Device::kCuda);
   const int n = 37;
   const int k = 72;
@@ -42,7 +43,7 @@ TEST_CASE("pack_weights: fp16 and fp32 weights are rounded to nearest even") {
   CHECK(bytes_of(bf16.data(), DType::kBF16).size() == 48 * 128 * 2);  // padded to 16 x 128
 }
 
-TEST_CASE("pack_weights: stacked parts are one matrix") {
+TEST_CASE("pack_weights: stacked parts are one matrix" * doctest::test_suite("any_order")) {
   const Stream stream(Device::kCuda);
   const std::vector<BFloat16> values = rounded(random_values(33 * 40, 5, 1.0f));
   const std::vector<Matrix> parts = {{values.data(), DType::kBF16, 13, 40},

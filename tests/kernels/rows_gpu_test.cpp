@@ -45,7 +45,8 @@ void check_rounded(const std::vector<BFloat16>& got, const std::vector<float>& w
 
 }  // namespace
 
-TEST_CASE("rmsnorm on CUDA agrees with the CPU for awkward sizes") {
+TEST_CASE("rmsnorm on CUDA agrees with the CPU for awkward sizes" *
+          doctest::test_suite("any_order")) {
   const kv::Stream stream(kv::Device::kCuda);
   for (const int k : {1, 5, 31, 128, 129, 1000, 1024, 1027, 5120}) {
     for (const int rows : {1, 7, 33}) {
@@ -65,7 +66,8 @@ TEST_CASE("rmsnorm on CUDA agrees with the CPU for awkward sizes") {
   }
 }
 
-TEST_CASE("embedding on CUDA gathers rows of the packed table exactly") {
+TEST_CASE("embedding on CUDA gathers rows of the packed table exactly" *
+          doctest::test_suite("any_order")) {
   const kv::Stream stream(kv::Device::kCuda);
   for (const int hidden : {1, 8, 31, 100, 128, 1024, 1030}) {
     CAPTURE(hidden);
@@ -169,7 +171,7 @@ std::vector<BFloat16> check_qk_norm_rope(const RopeShape& s) {
 
 }  // namespace
 
-TEST_CASE("qk_norm_rope on CUDA agrees with the CPU") {
+TEST_CASE("qk_norm_rope on CUDA agrees with the CPU" * doctest::test_suite("any_order")) {
   for (const int head_dim : {2, 16, 32, 64, 80, 96, 128, 256}) {
     for (const bool norm : {true, false}) {
       check_qk_norm_rope({1, 4, 2, head_dim, norm});
@@ -178,7 +180,8 @@ TEST_CASE("qk_norm_rope on CUDA agrees with the CPU") {
   }
 }
 
-TEST_CASE("qk_norm_rope on CUDA: a row has the same bits among few and among many") {
+TEST_CASE("qk_norm_rope on CUDA: a row has the same bits among few and among many" *
+          doctest::test_suite("any_order")) {
   for (const int head_dim : {64, 80, 128}) {
     const auto few = check_qk_norm_rope({3, 11, 2, head_dim, true});
     auto many = check_qk_norm_rope({300, 11, 2, head_dim, true});
@@ -187,7 +190,8 @@ TEST_CASE("qk_norm_rope on CUDA: a row has the same bits among few and among man
   }
 }
 
-TEST_CASE("qk_norm_rope on CUDA refuses a head_dim it has no room for") {
+TEST_CASE("qk_norm_rope on CUDA refuses a head_dim it has no room for" *
+          doctest::test_suite("any_order")) {
   const kv::Stream stream(kv::Device::kCuda);
   for (const int head_dim : {33, 258}) {
     const kv::QkNormRopeArgs args{
@@ -198,7 +202,8 @@ TEST_CASE("qk_norm_rope on CUDA refuses a head_dim it has no room for") {
   }
 }
 
-TEST_CASE("argmax on CUDA finds what the CPU finds, with ties, NaN and infinities") {
+TEST_CASE("argmax on CUDA finds what the CPU finds, with ties, NaN and infinities" *
+          doctest::test_suite("any_order")) {
   const kv::Stream stream(kv::Device::kCuda);
   for (const int vocab : {1, 2, 31, 1000, 1024, 8192, 8193, 151936}) {
     CAPTURE(vocab);

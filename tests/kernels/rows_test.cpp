@@ -43,7 +43,8 @@ double norm_bound(int k) { return (0.5 * (k / 16 + 6) + 6) * 0x1p-24; }
 
 }  // namespace
 
-TEST_CASE("exp: within its bound of double precision, and where float ends") {
+TEST_CASE("exp: within its bound of double precision, and where float ends" *
+          doctest::test_suite("sweep")) {
   const float inf = std::numeric_limits<float>::infinity();
   CHECK(kv::exp_of(0.0f) == 1.0f);
   CHECK(kv::exp_of(-0.0f) == 1.0f);
@@ -79,7 +80,8 @@ TEST_CASE("exp: the same bits for any number at once, on every machine") {
   CHECK(bits == 16268915155299637103u);
 }
 
-TEST_CASE("rmsnorm: agrees with double precision within the bound of its roundings") {
+TEST_CASE("rmsnorm: agrees with double precision within the bound of its roundings" *
+          doctest::test_suite("sweep")) {
   for (const int k : {1, 5, 16, 33, 128, 1024, 1027}) {
     const int rows = 7;
     const std::vector<float> x = random_floats(int64_t{rows} * k, 1, 3.0f);
@@ -214,7 +216,8 @@ struct Rope {
 
 }  // namespace
 
-TEST_CASE("qk_norm_rope: agrees with double precision and copies v") {
+TEST_CASE("qk_norm_rope: agrees with double precision and copies v" *
+          doctest::test_suite("sweep")) {
   for (const int dim : {2, 32, 80, 128}) {
     for (const bool norm : {true, false}) {
       Rope rope(dim);

@@ -75,27 +75,34 @@ void serve(kv::Engine& engine, std::span<const kv::Request> requests, const Opti
 
 }  // namespace
 
+std::optional<Rung> run_lesson(const Lesson& lesson, kv::Engine& engine, const Workload& workload,
+                               const Options& options, const kv::TokenCallback& on_token) {
+  const std::span<const kv::Request> requests(workload.requests);
+  Rung rung;
+  rung.number = lesson.number;
+  rung.topic = lesson.topic;
+  const size_t num_first = requests.size() - workload.num_late;
+  serve(engine, requests.first(num_first), options, on_token, rung);
+  serve(engine, requests.subspan(num_first), options, on_token, rung);
+  for (const kv::Completion& c : rung.completions) {
+    if (c.finish == kv::FinishReason::kCancelled) return std::nullopt;
+    rung.tokens += std::ssize(c.tokens);
+  }
+  rung.first_token /= static_cast<double>(std::max<size_t>(requests.size(), 1));
+  rung.digest = kv::combined_digest(rung.completions);
+  return rung;
+}
+
 std::vector<Rung> climb(kv::Model& model, const Workload& workload, std::span<const Lesson> lessons,
                         const Options& options, const Watch& watch) {
-  const std::span<const kv::Request> requests(workload.requests);
-  check_memory(model, requests, lessons, options);
+  check_memory(model, workload.requests, lessons, options);
   std::vector<Rung> rungs;
   for (const Lesson& lesson : lessons) {
     if (watch.on_lesson) watch.on_lesson(lesson);
     const auto engine = lesson.make_engine(model, options);
-    Rung rung;
-    rung.number = lesson.number;
-    rung.topic = lesson.topic;
-    const size_t num_first = requests.size() - workload.num_late;
-    serve(*engine, requests.first(num_first), options, watch.on_token, rung);
-    serve(*engine, requests.subspan(num_first), options, watch.on_token, rung);
-    for (const kv::Completion& c : rung.completions) {
-      if (c.finish == kv::FinishReason::kCancelled) return rungs;
-      rung.tokens += std::ssize(c.tokens);
-    }
-    rung.first_token /= static_cast<double>(std::max<size_t>(requests.size(), 1));
-    rung.digest = kv::combined_digest(rung.completions);
-    rungs.push_back(std::move(rung));
+    auto rung = run_lesson(lesson, *engine, workload, options, watch.on_token);
+    if (!rung) break;
+    rungs.push_back(std::move(*rung));
   }
   return rungs;
 }

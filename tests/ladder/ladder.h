@@ -36,6 +36,18 @@ struct Lesson {
   MakeEngine make_engine;
 };
 
+/// The same memory in blocks, for the lessons from 03 on.
+template <class PagedOptions>
+PagedOptions paged_options(const Options& options) {
+  PagedOptions paged{.engine = {.max_seq_len = options.max_seq_len}};
+  paged.num_blocks = options.kv_slots / paged.block_size;  // 0 blocks are as many as needed
+  if (paged.num_blocks == 0 && options.kv_slots > 0) {
+    kv::user_error("--kv-tokens {}: wanted 0 (all fit), or at least one block of {} tokens",
+                   options.kv_slots, paged.block_size);
+  }
+  return paged;
+}
+
 /// Makes any lesson's engine from the options that all lessons share.
 template <class LessonOptions>
 std::unique_ptr<kv::Engine> make(std::unique_ptr<kv::Engine> (*make_engine)(kv::Model&,
@@ -44,13 +56,7 @@ std::unique_ptr<kv::Engine> make(std::unique_ptr<kv::Engine> (*make_engine)(kv::
   if constexpr (std::is_same_v<LessonOptions, kv::EngineOptions>) {
     return make_engine(model, {.max_seq_len = options.max_seq_len});
   } else {
-    LessonOptions paged{.engine = {.max_seq_len = options.max_seq_len}};
-    paged.num_blocks = options.kv_slots / paged.block_size;  // 0 blocks are as many as needed
-    if (paged.num_blocks == 0 && options.kv_slots > 0) {
-      kv::user_error("--kv-tokens {}: wanted 0 (all fit), or at least one block of {} tokens",
-                     options.kv_slots, paged.block_size);
-    }
-    return make_engine(model, paged);
+    return make_engine(model, paged_options<LessonOptions>(options));
   }
 }
 
@@ -74,10 +80,14 @@ struct Watch {
   kv::TokenCallback on_token;                    // each token of each lesson; false cancels
 };
 
-/// Runs the workload through each lesson. A lesson that cannot hold all requests at their longest
+/// Runs the workload on one engine. An engine that cannot hold all requests at their longest
 /// serves them in turns: those that fit in options.kv_slots, in their order, and the next ones when
-/// these have ended. Throws UserError for a request that does not fit alone. If one is cancelled,
-/// returns the rungs finished before.
+/// these have ended. Nothing if one is cancelled.
+std::optional<Rung> run_lesson(const Lesson& lesson, kv::Engine& engine, const Workload& workload,
+                               const Options& options, const kv::TokenCallback& on_token = {});
+
+/// Runs the workload through each lesson. Throws UserError for a request that does not fit alone.
+/// If one is cancelled, returns the rungs finished before.
 std::vector<Rung> climb(kv::Model& model, const Workload& workload, std::span<const Lesson> lessons,
                         const Options& options = {}, const Watch& watch = {});
 

@@ -60,7 +60,7 @@ Requests server_requests(const kv::GenerateOptions& options, const kv::Tokenizer
     kv::Request request{.prompt = tokenizer.encode(spoken.before + spoken.text),
                         .max_tokens = std::min(spoken.max_tokens, options.max_tokens),
                         .sampling = options.sampling,
-                        .stop_token_ids = config.eos_token_ids};
+                        .stop_token_ids = tokenizer.with_eos_token(config.eos_token_ids)};
     if (spoken.samples > 1 && request.sampling.temperature == 0) {
       request.sampling.temperature = 0.8f;
     }

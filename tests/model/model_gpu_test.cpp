@@ -64,7 +64,8 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "graphs: a replayed pass reads the new tokens and gives the same bits") {
+TEST_CASE_FIXTURE(Fixture, "graphs: a replayed pass reads the new tokens and gives the same bits" *
+                               doctest::test_suite("any_order")) {
   ConstantAttention eager(model.config(), false);
   ConstantAttention keyed(model.config(), true);
   const std::vector<int32_t> tokens[] = {{1, 2}, {3, 4}, {5, 6}, {1, 2}};
@@ -86,7 +87,8 @@ TEST_CASE_FIXTURE(Fixture, "graphs: a replayed pass reads the new tokens and giv
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "graphs: a larger pass moves the workspace and the graphs are made anew") {
+                  "graphs: a larger pass moves the workspace and the graphs are made again" *
+                      doctest::test_suite("any_order")) {
   ConstantAttention eager(model.config(), false);
   ConstantAttention keyed(model.config(), true);
   const std::vector<float> wanted = logits_of(model, eager, {3});
@@ -98,7 +100,8 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "graphs: a pass that fails while it is captured leaves the model usable") {
+                  "graphs: a pass that fails while it is captured leaves the model usable" *
+                      doctest::test_suite("any_order")) {
   ConstantAttention keyed(model.config(), true);
   const std::vector<float> wanted = logits_of(model, keyed, {3});
   keyed.fails = true;
@@ -108,7 +111,8 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(model.graph_replays() == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "graphs: none outlives the windows that it was captured with") {
+TEST_CASE_FIXTURE(Fixture, "graphs: none outlives the windows that it was captured with" *
+                               doctest::test_suite("any_order")) {
   ConstantAttention eager(model.config(), false);
   ConstantAttention keyed(model.config(), true);
   const auto num_layers = static_cast<size_t>(model.config().num_layers);

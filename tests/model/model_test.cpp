@@ -75,7 +75,7 @@ double relative_error(const std::vector<float>& got, const kvtest::Rows& want) {
 
 }  // namespace
 
-TEST_CASE("model: agrees with plain loops in double precision") {
+TEST_CASE("model: agrees with plain loops in double precision" * doctest::test_suite("sweep")) {
   struct Shape {
     int heads, kv_heads, dim;
   };

@@ -249,7 +249,9 @@ TEST_CASE_TEMPLATE("new heads: several rows of a sequence, and many sequences", 
   check_step<Lesson>(config_of(16, 8, 64), std::vector<int>(40, 200), {1, 2});  // streams
 }
 
-TEST_CASE_TEMPLATE("new heads: the same bits however often it is tried", Lesson, Flat, Paged) {
+TEST_CASE_TEMPLATE("new heads: the same bits however often it is tried" *
+                       doctest::test_suite("sweep"),
+                   Lesson, Flat, Paged) {
   check_step<Lesson>(config_of(16, 8, 128), {129, 700, 1}, {1}, 50);
 }
 

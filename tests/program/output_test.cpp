@@ -89,7 +89,7 @@ TEST_CASE("a table has room in a narrow terminal") {
         "  by priority         7 ms    12\n");
 }
 
-TEST_CASE("lines are broken at spaces, and what follows stands below the last column") {
+TEST_CASE("lines are broken at spaces, and what follows is below the last column") {
   const std::string text =
       "A line that is too long for thirty columns.\n\n"
       "  --option X  what it does, in größer words\n"

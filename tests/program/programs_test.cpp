@@ -197,7 +197,7 @@ TEST_CASE("a program that only prints text takes no --json") {
   }
 }
 
-TEST_CASE("no line is wider than the terminal") {
+TEST_CASE("no line is wider than the terminal" * doctest::test_suite("sweep")) {
   for (const char* words : {"lesson01",
                             "lesson01 --table",
                             "lesson01 --order",

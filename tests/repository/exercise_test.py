@@ -55,7 +55,7 @@ Every number times two.
 
 They keep their order.
 
-Hint: One loop.
+<details><summary>Hint</summary> One loop. </details>
 
 GPU tests: "each is doubled"
 
@@ -67,7 +67,8 @@ You can loop. In vLLM it is a loop, too.
 - x > most ? x : most
 + x < most ? x : most
 says: found +1
-""" + "".join(f"\ntoy.cpp: plus {n}\n- x *= 2\n+ x += {n}\nsays: expected +2\n" for n in range(3, 8)),
+easy: It names the smallest.
+""" + "".join(f"\ntoy.cpp: plus {n}\n- x *= 2\n+ x += {n}\nsays: expected +2\n" for n in range(3, 8)) + "hard: It adds.\n",
     "lessons/02_next/README.md": "# Next\n",
     "toy_test.cpp": """#define DOCTEST_CONFIG_IMPLEMENT
 #include "common/todo.h"
@@ -117,6 +118,11 @@ build bin/lesson01_gpu_solutions: ld all.o test.o
 build lesson01_gpu_exercise: phony bin/lesson01_gpu_exercise
 build lesson01_gpu_solutions: phony bin/lesson01_gpu_solutions
 build lesson01_exercise: phony bin/lesson01_exercise
+build repair.o: cc ../../lessons/01_toy/repair/toy.cpp
+build bin/lesson01_repair: ld repair.o test.o
+build lesson01_repair: phony bin/lesson01_repair
+build bin/lesson01_gpu_repair: ld repair.o test.o
+build lesson01_gpu_repair: phony bin/lesson01_gpu_repair
 build lesson01_solutions: phony bin/lesson01_solutions
 """,
     "build/simt/CMakeCache.txt": "KV_CUDA:STRING=OFF\n",
@@ -160,14 +166,13 @@ def way_through():
             "lessons/01_toy/exercise/toy.cpp").read_text():
         mistakes.append("the skeleton lacks a paragraph of step 2")
     learn("--hnt", code=2, says=["did you mean --hint", "./course exercise --help lists"], silent=["usage:"])
-    learn("--parse-only", code=0)
-    learn("--hint", code=77, says=["Look at each once", "once more"], silent=["also uses", "A line of it"])
-    learn("--hint", "--hint", code=77, silent=["A line of it"])
-    learn("--hint", code=77, says=["A line of it that yours lacks.*\n +int most = v\\[0\\];"], silent=["once more"])
+    learn("--hint", code=77, says=["Look at each once", "once more"], silent=["also calls", "A statement of it"])
+    learn("--hint", "--hint", code=77, silent=["A statement of it"])
+    learn("--hint", code=77, says=["A statement of it that yours lacks.*\n +int most = v\\[0\\];"], silent=["once more"])
     learn("--diff", code=2, says=["no step passes yet"])
     write("largest", "  return v[0]")
     learn(code=1, says=[r"lessons/01_toy/exercise/toy\.cpp:\d+:\d+: error: expected", "does not compile"], silent=["FAILED", "-std="])
-    write("largest", "  return v[0];")
+    write("largest", "  // KV_TODO(\"largest\"): better than the first?\n  return v[0];")
     learn(code=1, says=["the largest of three", r"toy_test\.cpp:5", "found +1", "expected +3", "1 of the step's 2 tests"], silent=["Look at"])
     learn(code=1, says=["Look at each once"])
     write("largest", "  for (volatile bool on = true; on;)\n    if (v.empty()) return 1;")
@@ -225,6 +230,11 @@ def way_through():
     call("blame", "--build", "build/simt", code=0, says=["lesson 1: all its tests pass", "None of them fails alone"])
     if "exercise/toy.cpp" not in pathlib.Path("build/simt/mine.txt").read_text():
         mistakes.append("mine: the file is not in mine.txt")
+    written = path.read_text()
+    path.write_text(written.replace("std::vector<int> twice", "constexpr int kTimes = 2;\nstd::vector<int> twice"))
+    call("progress", code=0, says=["0 of 2 steps pass"])  # what is beside the functions runs in each of them
+    path.write_text(written)
+    call("progress", code=0, says=["2 of 2 steps pass"])
     one_at_a_time()
 
 
@@ -246,7 +256,7 @@ def one_at_a_time():
     many.mkdir()
     many.joinpath("build.ninja").write_text("rule r\n  command = touch $out\n" + "".join(f"build {n}: r\n" for n in range(40)))
     with contextlib.redirect_stderr(io.StringIO()) as said:
-        runs.build(many, [str(n) for n in range(40)], 1)
+        runs.build(many, [str(n) for n in range(40)])
     if not 10 <= said.getvalue().count(" of 40 files") <= 11:
         mistakes.append(f"a build of 40 files says:\n{said.getvalue()}")
     for words, wanted in ((["toy.cpp:5:3: error: expected ';'"], "does not compile yet"), (["toy.cu(5): error: expected"], "does not compile yet"),
@@ -310,6 +320,35 @@ def wait_until(is_so, mistake):
     mistakes.append(f"--watch: {mistake}")
 
 
+def repairs():
+    """Each bug is found by a test, the lesson's own code passes, and the lesson's files stay as they are."""
+    def repair(*words, **wanted):
+        call("repair", "lessons/01_toy", "--build", "build/simt", *words, **wanted)
+
+    mine, own = pathlib.Path("lessons/01_toy/repair/toy.cpp"), FILES["lessons/01_toy/toy.cpp"]
+    repair("--level", "odd", code=2, says=["--level: found 'odd', wanted easy, middle or hard; ./course repair --help"])
+    repair("--undo", code=2, says=["nothing to undo"])
+    repair("--level", "middle", code=2, says=["no middle bug"])
+    for level, symptom, test in (("easy", "It names the smallest", "the largest of three"), ("hard", "It adds", "each is doubled")):
+        repair(*(["--next"] if level == "hard" else []), code=77, says=[f"A user says:\n\n  {symptom}", level.capitalize()])
+        planted = mine.read_text()
+        repair(code=1, says=["as it was", f'This test knows:\n\n  "{test}"', f"> +[0-9]+ .*{test}", symptom], silent=["Mended"])
+        repair("--show", code=0, says=["toy.cpp: - yours, [+] the lesson's\n(.*\n)*-", "\n[+]"])
+        mine.write_text(own)
+        repair(code=0, says=["Mended: all [36] tests pass"], silent=["as it was"])
+        repair("--reset", code=77, says=[symptom])
+        if mine.read_text() != planted:
+            mistakes.append("repair --reset: not the bug as it was")
+        repair("--undo", code=77)
+        if mine.read_text() != own:
+            mistakes.append("repair --undo: not what was written")
+    mine.write_text(own + "int")
+    repair(code=1, says=["does not compile"])
+    call("mine", "--repair", "--up-to", "1", "--build", "build/simt", "--into", "build/simt", code=0)
+    if pathlib.Path("build/simt/mine.txt").read_text() != f"{mine}\n" or pathlib.Path("lessons/01_toy/toy.cpp").read_text() != own:
+        mistakes.append("repair: mine.txt or the lesson's file")
+
+
 def wrong_solutions():
     call("check", "--places", code=0)
     call("check", code=0, says=[r"\| 01 toy \| 2 \| 0 \| 5 \| 6 of 6 \|"])
@@ -336,15 +375,18 @@ def wrong_solutions():
 
 
 with tempfile.TemporaryDirectory() as folder:
-    for name in ("tools/exercises", "tools/course_arguments.py", "tools/kernel_runs.py", "tools/kernel_traffic.py", "tools/warp_trace.py", "common/todo.h", "tests/support/readable.h"):
-        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, (path := pathlib.Path(folder, name)).parent.mkdir(
-            parents=True, exist_ok=True) or path)
-    shutil.copy(ROOT / "tools/exercise.py", pathlib.Path(folder, "tools"))
+    tools = [f"tools/{name}.py" for name in ("exercise", "course_arguments", "course_builds", "kernel_runs", "kernel_traffic", "warp_trace")]
+    for name in (*tools, "common/todo.h", "tests/support/readable.h"):
+        path = pathlib.Path(folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, path)
+    shutil.copytree(ROOT / "tools/exercises", pathlib.Path(folder, "tools/exercises"))
     for name, text in FILES.items():
         path = pathlib.Path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     os.chdir(folder)
+    repairs()
     way_through()
     wrong_solutions()
 print(*mistakes, sep="\n")

@@ -1,4 +1,4 @@
-"""The rule `hooks` of check.py: nothing stands in a lesson for the sake of a later one.
+"""The rule `hooks` of check.py: nothing is in a lesson for the sake of a later one.
 
 It finds, in the headers at eye level, public and protected members that nothing else in the lesson's folder names
 (its tests, page and program count, too), virtual functions that the lesson neither overrides nor calls, and
@@ -34,7 +34,7 @@ def classes(text):
 
 
 def statements(body):
-    """The declarations of a class and where they begin, without what stands in braces."""
+    """The declarations of a class and where they begin, without what is in braces."""
     kept, begin, parens, braces = "", 0, 0, 0
     for at, char in enumerate(body):
         braces += char == "{"

@@ -59,8 +59,8 @@ def shows(data, lines):
 
 
 def numbers(root):
-    """A code block or table from docs/figures/data stands there, line by line. A quantity in prose stands in
-    the files that the paragraph names, or, if it names none, in what a command of the text printed. Or it stands in
+    """A code block or table from docs/figures/data is there, line by line. A quantity in prose is in
+    the files that the paragraph names, or, if it names none, in what a command of the text printed. Or it is in
     the paragraph's <!-- number: ... -->, which says where it comes from."""
     files = {}
     for path in sorted((root / "docs/figures/data").glob("*.json")):

@@ -31,23 +31,22 @@ NOT_RUN = [  # the first that is found in a line counts
     (r"course (test|build|setup)\b", "CI's first steps"),
     (r"course (web|site|pictures)\b", "steps of CI, and the visualizer's tests"),
     (r"course kernel|course planted( --kernels)?$", "CI's steps for the simulated GPU, and hours"),
-    (r"course exercise|--mine", "CI's steps for exercises, and exercise_test.py"),
+    (r"course exercise|course repair|--mine|--repair", "CI's steps for exercises, and exercise_test.py"),
     (r"bench-cpu|frame-time", "measures"),
     (r"viz --trace", "needs a window"),
 ]
 SMALLER = [  # what stands for something of the reader's, and what would take long or write into the repository
     (r"~/models/[\w.-]+|\bDIR\b", "models/tiny"),
-    (r"--requests FILE", "--requests instruments/publish/example_requests.jsonl"),
+    (r"--requests FILE", "--requests tests/repository/requests.jsonl"),
     (r"--script FILE", "--script lessons/05_refcount_cow/scenarios/fork_and_copy.txt"),
     (r"--trace FILE", "--trace simt/page/traces/coalesced.json"),
     (r"conversation_trace\.jsonl", "instruments/replay/example.jsonl"),
-    (r"course publish instruments\S+", "course publish made.kvevents"),
     (r"/tmp/", "./"),
     (r"(course viz) N\b", r"\1 5"),
     (r"course viz$", "course viz 1"),
     (r"(course viz \w+)$", r"\1 --commands"),
     (r"(course planted .*)", r"\1 --programs"),
-    (r"(course (?:plan|replay|watch|publish|route|logits))( --record)?$", r"\1 --help"),
+    (r"(course (?:plan|replay|watch|route|logits))( --record)?$", r"\1 --help"),
     (r"--max-tokens \d+", "--max-tokens 8"),
     (r"(course run(?: \d+)?)(?!.*--max-tokens)", r"\1 --max-tokens 8"),
 ]
@@ -63,9 +62,9 @@ def lines_of(text):
     text = re.sub(r"<!-- output: [^\n]+? -->\n```.*?\n```", "", text, flags=re.S)
     blocks = re.compile(r"^```[a-z]*\n(.*?)\n```", re.S | re.M)
     for block in blocks.findall(text):
-        for line in block.replace("\\\n", " ").splitlines():
-            if "./course" in line:
-                yield re.sub(r"\s{2,}# .*| # .*", "", line.strip().removeprefix("$ "))
+        variables = "".join(line + "; " for line in re.findall(r"^\w+=(?!.*\./course).+", block, re.M))
+        for line in re.findall(r".*\./course.*", block.replace("\\\n", " ")):
+            yield (variables if "$" in line else "") + re.sub(r"\s{2,}# .*| # .*", "", line.strip().removeprefix("$ "))
     for span in re.findall(r"`([^`]*)`", re.sub(r"<!--.*?-->", "", blocks.sub("", text), flags=re.S)):
         if re.match(r"(\w+=\w+ )?\./course", span):
             yield span

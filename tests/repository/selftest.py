@@ -17,22 +17,25 @@ def write(root, name, text):
 
 EXERCISE = '## 1. F\n\n`f.cpp`: `int f()`\n\nText.\n\nHint: x.\n\nTests: "f"\n'
 
-PREDICTIONS = """## Predict before you run
+PREDICTIONS = """## Predict
 
-1. How much?
-2. When?
-   And why?
+**1.** How much?
 
-Then go on.
+<details><summary>Answer</summary>
+
+A lot.
+
+</details>
+
+**2.** When?
+
+<details><summary>Answer</summary>
+
+Later.
+
+</details>
 
 ## Run it
-
-The predictions (it prints the first):
-
-<!-- a comment -->
-1. A lot.
-
-2. Later.
 """
 
 PATCH = """--- a/lessons/01_a/ok.h
@@ -75,8 +78,7 @@ def selftest(rules):
         ("house", "lessons/03_c/p.h", "\n"),
         ("house", "lessons/05_e/e.h", "\n"),
         ("further", "lessons/02_b/test/further.patch", PATCH.replace("int a;", "int b;")),
-        ("house", "tests/x_test.cpp", 401 * "//\n"),
-        ("house", "tools/x.py", 401 * "#\n"),
+        ("budget", "tests/repository/budget.txt", "1  common\n"),
         ("house", "lessons/02_b/x.cuh", '  asm volatile("");\n'),
         ("house", "common/x.cpp", "const_cast<int&>(x) = 1;\n"),
         ("house", "lessons/02_b/x.cu", "__global__ void f() {\n" + 69 * "  g();\n" + "}\n"),
@@ -108,11 +110,11 @@ def selftest(rules):
         ("commands", "README.md", "`common/none.h`\n"),
         ("solutions", "lessons/01_a/README.md", "```cpp\n  return answer(42);\n```\n"),
         ("solutions", "lessons/01_a/exercise/README.md", EXERCISE + "```\nreturn answer(42);\n```\n"),
-        ("answers", "lessons/03_c/README.md", PREDICTIONS.replace("2. Later.\n", "")),
-        ("answers", "lessons/03_c/README.md", PREDICTIONS.replace("2. When?", "When?")),
-        ("answers", "lessons/03_c/README.md", PREDICTIONS.replace("The predictions", "Predictions")),
-        ("answers", "lessons/03_c/README.md", PREDICTIONS.replace("2. ", "3. ")),
-        ("answers", "lessons/03_c/README.md", "## Predict before you run\n\nNothing.\n"),
+        ("answers", "lessons/03_c/README.md", PREDICTIONS.replace("Later.\n\n", "")),
+        ("answers", "lessons/03_c/README.md", PREDICTIONS.replace("**2.** ", "")),
+        ("answers", "lessons/03_c/README.md", PREDICTIONS.replace("**2.** ", "**3.** ")),
+        ("answers", "lessons/03_c/README.md", PREDICTIONS.replace("Answer", "Solution")),
+        ("answers", "lessons/03_c/README.md", "## Predict\n\nNothing.\n"),
         ("figures", "tools/figures/all.py", "import sys\nfor folder in 'docs/figures', sys.argv[2]:\n"
          "    open(folder + '/x.svg', 'w').close()\nprint('docs/figures/x.svg:1: out of the picture: x')\n"),
         ("figures", "docs/figures/small.svg", SCENE.replace("640", "660")),
@@ -122,9 +124,6 @@ def selftest(rules):
         ("hooks", "lessons/02_b/x.h", "class X {\n public:\n  virtual void f() { f(); }\n};\n"),
         ("hooks", "lessons/02_b/x.h", "struct X {\n  int called(int /*later*/) { return called(1); }\n};\n"),
         ("browser", "viz/x.cpp", "std::ranges::rotate(x, y);\n"),
-        ("words", "docs/x.md", "Nobody frees it.\n"),
-        ("words", "lessons/02_b/x.h", "int a;  // of whoever asks\n"),
-        ("words", "lessons/02_b/x.cpp", "say(\"nobody answers\");\n"),
         ("promise", "CMakeLists.txt", "add_compile_options(-ffast-math)\n"),
     ]
     clean = {
@@ -134,7 +133,7 @@ def selftest(rules):
         "lessons/01_a/test/further.patch": PATCH,
         **{f"lessons/03_c/{letter}.h": "\n" for letter in "abcdefghijklmn"},
         **{f"lessons/{name}.cu": "\n" for name in ("01_a/f", "03_c/o", "04_d/d")},
-        "course": 'case "$1" in\n  run | test) ;;\nesac\n',
+        "tools/course.py": '    Command("run",\n    Command("test",\n',
         "lessons/01_a/ok.h": "int a;\n",
         "tests/ok.cpp": 400 * "//\n",
         "lessons/02_b/ok.h": '#include "lessons/01_a/ok.h"\n#include "kernels/x.h"\n#include "programs/x.h"\n',
@@ -146,7 +145,6 @@ def selftest(rules):
                             " private:\n  virtual void v() = 0;\n  int h_{0}, hidden_;\n};\nclass C : A {};\n",
         "lessons/02_b/a.cpp": "void use() { A().g(); v(); }\n",
         "lessons/04_d/README.md": PREDICTIONS,
-        "docs/ok.md": 'The test "nobody\nwaits" holds.\n```\n// nobody\n```\n',
         "docs/figures/data/ok.json": DATA,
         "docs/figures/ok.svg": SCENE,
         "docs/ok.md": "<!-- output: ./course run 1 -->\n```\n1,024 in 3.25 ms\n```\n1,024 us, 3.2 ms; `9 ms`\n"
@@ -174,7 +172,7 @@ def selftest(rules):
 
 
 def measured_selftest():
-    """A recorded output stands in its file and in the text; it is stale when its code has changed, and only then."""
+    """A recorded output is in its file and in the text; it is stale when its code has changed, and only then."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         measured.ROOT, measured.DATA = root, root / "docs/figures/data"

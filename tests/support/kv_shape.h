@@ -13,7 +13,4 @@ inline kv::ModelConfig shape(int num_layers, int num_kv_heads, int head_dim) {
   return config;
 }
 
-/// Every format that a cache may have. What carries blocks is tested in each.
-inline constexpr kv::KvFormat kFormats[] = {kv::KvFormat::kActivations, kv::KvFormat::kFp8};
-
 }  // namespace kvtest

@@ -1,6 +1,6 @@
 #pragma once
 
-// The values as a failing CHECK prints them: {1, 2, 3}, nothing, (4, 5) in place of {?}. To be
+// The values as a failing CHECK prints them: {1, 2, 3}, nothing, (4, 5) instead of {?}. To be
 // included before the checks. For a type of your own, next to it: std::string readable(const Type&
 // value).
 
@@ -14,7 +14,7 @@
 
 namespace kvtest {
 
-constexpr int kMaxShown = 64;  // elements of a list
+inline int g_max_shown = 64;  // elements of a list
 
 template <class T>
 concept Printable = doctest::detail::has_insertion_operator<T>::value;
@@ -46,10 +46,10 @@ requires(!kvtest::Described<T>) struct StringMaker<T> {
     std::string text = "{";
     int n = 0;
     for (auto&& value : list) {
-      if (n < kvtest::kMaxShown) text += (n > 0 ? ", " : "") + kvtest::text_of(value);
+      if (n < kvtest::g_max_shown) text += (n > 0 ? ", " : "") + kvtest::text_of(value);
       ++n;
     }
-    if (n > kvtest::kMaxShown) text += ", ... " + std::to_string(n) + " in all";
+    if (n > kvtest::g_max_shown) text += ", ... " + std::to_string(n) + " in all";
     return (text + "}").c_str();
   }
 };

@@ -14,7 +14,7 @@
 
 namespace kvtest {
 
-/// SplitMix64: the same numbers everywhere, and cheap to begin anew for every operation.
+/// SplitMix64: the same numbers everywhere, and cheap to start over for every operation.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}

@@ -113,11 +113,11 @@ inline void check_scale(const Attend& attend) {
       [&](int, int token, int, int) { return token == 0 ? 0.0 : e / (1.0 + e); }, 0x1p-8);
 }
 
-/// Scores of -512, -512 and -1024: exp() of each is 0, and yet the first two keys share the weight.
+/// Scores of -32,768 twice, then -65,536: exp() of each is 0, and yet two keys share the weight.
 inline void check_far_below_zero(const Attend& attend) {
   const HeadShape shape{1, 1, 64};
   const Sequence s = made(
-      shape, 3, [](int, int, int) { return 64; },
+      shape, 3, [](int, int, int) { return 4096; },
       [](int token, int, int) { return token < 2 ? -1 : -2; },
       [](int token, int, int) { return token < 2 ? 4 + 2 * token : 100; });
   check_elements(attend, shape, {{&s, 3}},
@@ -141,7 +141,7 @@ void check_window(const AttendWithin& attend_within) {
                           [](int token, int, int) { return 10 * token; });  // 0 10 20 30
   for (const int window : {1, 2, 3, 9}) {
     INFO("window ", window, "; the values are 0, 10, 20 and 30");
-    check_elements(attend_within(window), shape, {{&s, 4}}, [&](int, int token, int, int) {
+    check_elements(attend_within(window), shape, {{&s, 4}, {&s, 4}}, [&](int, int token, int, int) {
       return 5 * (token + std::max(0, token - window + 1));
     });
   }

@@ -114,6 +114,7 @@ class FakeUi : public viz::Ui {
  private:
   void draw() {
     buttons_.clear();
+    page_->buttons(*this, page_->actions());
     page_->draw(*this);
   }
 

@@ -4,13 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/support/temp_dir.h"
 #include "tests/viz/example_page.h"
-#include "viz/drawing/cards.h"
+#include "tests/viz/told_blocks.h"
 #include "viz/drawing/layout.h"
 #include "viz/drawing/side_scenes.h"
 #include "viz/drawing/window_layout.h"
@@ -56,9 +57,10 @@ void check_picture(viz::Page& page) {
 
 }  // namespace
 
-TEST_CASE("every picture of every scenario can be read, in windows of all sizes") {
+TEST_CASE("every picture can be read, in windows of all sizes, and every sentence counts right") {
   viz::Shell shell(make_pages, viz::load_shipped(KV_SOURCE_DIR));
   const Windows windows(shell);
+  std::map<std::string, int> told;  // sentences that count blocks, by page
   for (const viz::Scenario& scenario : viz::load_shipped(KV_SOURCE_DIR)) {
     CAPTURE(scenario.page);
     CAPTURE(scenario.name);
@@ -66,12 +68,17 @@ TEST_CASE("every picture of every scenario can be read, in windows of all sizes"
     viz::Session& session = shell.session();
     check_picture(session.page());
     while (!session.at_end()) {
+      const kvtest::Counts before = kvtest::counts_of(session.page());
       session.play_on(1);
       CAPTURE(session.steps_done());
       check_picture(session.page());
+      told[scenario.page] +=
+          kvtest::check_told(kvtest::told_by(session.page(), session.log().back().text), before,
+                             kvtest::counts_of(session.page()));
     }
     windows.check();
   }
+  for (const char* page : {"03", "05", "07", "08"}) CHECK(told[page] >= 1);
 }
 
 TEST_CASE("a sentence of a scenario stands for two steps at most") {
@@ -92,7 +99,8 @@ TEST_CASE("a sentence of a scenario stands for two steps at most") {
   }
 }
 
-TEST_CASE("each button above the page can be clicked, in windows of all sizes and at all zooms") {
+TEST_CASE("each button above the page can be clicked, in windows of all sizes and at all zooms" *
+          doctest::test_suite("sweep")) {
   const kvtest::TempDir dir;
   viz::Shell shell(make_pages, {}, viz::on_disk(dir.path()));
   std::vector<std::string> lessons;
@@ -149,7 +157,53 @@ TEST_CASE("on a phone held sideways each page begins with its own controls, whic
   }
 }
 
-TEST_CASE("the first screen of every page, its counters and its sentences can be read") {
+TEST_CASE("inside a text there is the pool, its large buttons and counters, and nothing else") {
+  viz::Shell shell(make_pages, {});
+  shell.embedded = true;
+  int pages = 0;
+  for (const auto& page : make_pages()) {
+    const std::vector<viz::Button> actions = page->actions();
+    if (actions.empty()) continue;
+    CAPTURE(page->info().lesson);
+    ++pages;
+    shell.select(page->info().lesson);
+    for (const auto& size : {std::pair{866, 541}, {1280, 700}, {370, 640}}) {
+      CAPTURE(size.first);
+      viz::Headless ui(shell, size.first, size.second, 1);
+      ui.frame();
+      const bool on_phone = size.first < 700;  // a finger pans the picture
+      for (const std::string& fault : ui.crowded()) {
+        if (!on_phone) FAIL_CHECK(fault);
+      }
+      const auto& controls = shell.probe().controls;
+      for (const char* name : {"undo", "reset"}) CHECK(controls.at(name).visible);
+      for (const viz::Button& action : shell.session().page().actions()) {
+        CAPTURE(action.name);
+        CHECK(controls.at(action.name).visible);
+      }
+      for (const char* name : {"more", "play", "help", "type"})
+        CHECK_FALSE(controls.contains(name));
+      if (page->info().lesson == "05") CHECK_FALSE(controls.at("block 3").cut);
+    }
+  }
+  CHECK(pages >= 5);
+}
+
+TEST_CASE("what is behind More has room in a window, and so have the films") {
+  viz::Shell shell(make_pages, viz::load_shipped(KV_SOURCE_DIR));
+  viz::Headless ui(shell, 1280, 800, 1);
+  shell.select("05");
+  ui.frame();
+  ui.click("more");  // on all pages
+  for (const auto& page : make_pages()) {
+    CAPTURE(page->info().lesson);
+    shell.select(page->info().lesson);
+    for (int i = 0; i < 3; ++i) ui.frame();
+    for (const std::string& fault : ui.crowded()) FAIL_CHECK(fault);
+  }
+}
+
+TEST_CASE("the films of every page, its counters and its sentences can be read") {
   const std::vector<viz::Scenario> scenarios = viz::load_shipped(KV_SOURCE_DIR);
   for (const auto& page : make_pages()) {
     CAPTURE(page->info().lesson);
@@ -158,7 +212,6 @@ TEST_CASE("the first screen of every page, its counters and its sentences can be
       if (scenario.page == page->info().lesson) own.push_back(scenario);
     }
     CHECK_FALSE(own.empty());
-    const viz::Cards cards(page->info(), own);
     for (const auto& size : {std::pair{360.0f, 640.0f},
                              {390, 844},
                              {560, 900},
@@ -171,11 +224,11 @@ TEST_CASE("the first screen of every page, its counters and its sentences can be
       const auto& [w, h] = size;
       CAPTURE(size.first);
       const viz::WindowLayout layout = viz::window_layout(w, h);
-      const viz::Place at = viz::cards_place(layout);
-      std::vector<viz::Scene> scenes{cards.scene({at.w, at.h})};
-      const viz::Shape& start = *scenes[0].find("start/text");
-      CHECK(viz::text_width(start.text, start.size) + 8 <= scenes[0].find("start")->at.w);
-      scenes.push_back(viz::figures_of(*page, viz::figures_room(layout.side, *page)));
+      const float side = layout.side.w - 2 * viz::kSidePad;
+      std::vector<viz::Scene> scenes{viz::figures_of(*page, viz::figures_room(side, *page))};
+      const auto count = static_cast<float>(own.size());
+      scenes.push_back(layout.on_phone ? viz::films_of(own, {side, 40 * count}, true)
+                                       : viz::films_of(own, {w - 290, layout.player.h}, false));
       for (const viz::Scenario& scenario : own) {
         for (const viz::Command& command : scenario.commands) {
           if (command.verb != "say") continue;

@@ -178,7 +178,8 @@ TEST_CASE("a film is over in 20 seconds, and says where it stands still") {
   }
 }
 
-TEST_CASE("pictures have real colours, for programs without style sheets") {
+TEST_CASE("pictures have real colours, for programs without style sheets" *
+          doctest::test_suite("sweep")) {
   const bool renders = std::system("command -v rsvg-convert >/dev/null") == 0;
   const kvtest::TempDir dir;
   for (const auto& entry : std::filesystem::directory_iterator(KV_SOURCE_DIR "/docs/figures")) {

@@ -132,7 +132,7 @@ TEST_CASE("a cross is as large as its box at every moment") {
   CHECK(count(svg, "d='M10 10L100 30M10 30L100 10'") >= 1);
 }
 
-TEST_CASE("a box lies under what stands in it, also if that was there before it") {
+TEST_CASE("a box lies under what is in it, also if that was there before it") {
   viz::Scene before({400, 200}), after({400, 200});
   before.label("word", {20, 20, 60, 20}, "word");
   before.box("other", {200, 20, 60, 60}, viz::soft(1));

@@ -20,10 +20,10 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE_FIXTURE(Fixture, "play shows a sentence, and when it has been read what it announces") {
-  CHECK(session.is_new());
+  CHECK_FALSE(session.can_undo());
   session.load(viz::Scenario::parse(
       "page 99\nsay \"four words are here\"\nadd 1\nadd 2\nsay two\nadd 4\nsay bye\n", "told"));
-  CHECK_FALSE(session.is_new());
+  CHECK(session.can_undo());
   CHECK(session.caption() == "Told");  // no step has run that a sentence could be about
   CHECK(session.position() == 0);
   session.playing = true;
@@ -50,7 +50,7 @@ TEST_CASE_FIXTURE(Fixture, "play shows a sentence, and when it has been read wha
   CHECK_FALSE(session.playing);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a scenario begins with what stands before its first sentence") {
+TEST_CASE_FIXTURE(Fixture, "a scenario begins with what is before its first sentence") {
   session.load(viz::Scenario::parse(
       "page 99\nadd 4\nexpect value 4\nsay one\nadd 1\nsay two\nadd 2\n", "begun"));
   CHECK(value() == 4);

@@ -102,7 +102,7 @@ TEST_CASE_FIXTURE(Fixture, "what does not hold stops the player and is reported 
   CHECK(value() == 1);
   session.load(viz::Scenario::parse("page 99\nadd 1\n\nfly 2\n", "wrong"));
   CHECK_THROWS_WITH_AS(session.play_on(), doctest::Contains("line 4: "), kv::UserError);
-  const std::string before = "page 99\nadd 1\nfly 2\nsay \"what stands before this is prepared\"\n";
+  const std::string before = "page 99\nadd 1\nfly 2\nsay \"what is before this is prepared\"\n";
   CHECK_THROWS_WITH_AS(session.load(viz::Scenario::parse(before, "wrong")),
                        doctest::Contains("load wrong: line 3: "), kv::UserError);
 }

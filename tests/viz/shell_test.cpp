@@ -1,4 +1,4 @@
-// The shell around a page: keys, cards, the scrubber, motion; with a page about a number.
+// The shell around a page: keys, films, the scrubber, motion; with a page about a number.
 
 #include "viz/shell/shell.h"
 
@@ -43,83 +43,24 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "a new page shows its scenarios as cards, with stills, and plays one") {
-  for (int i = 0; i < 10; ++i) ui.frame();
-  CHECK_FALSE(shell.is_drafting());
-  CHECK(value() == 0);  // the still was made on another page
-  const auto before = ui.picture();
-  CHECK_THROWS_WITH(ui.click("one 0"), doctest::Contains("no control"));
-  ui.click("scenario/sums");
-  CHECK(ui.picture() != before);
+TEST_CASE_FIXTURE(Fixture, "a click on a film plays it, and closing it leads back") {
+  ui.click("one");
+  CHECK(value() == 1);
+  ui.click("film/sums");
   CHECK(shell.session().playing);
   CHECK(shell.session().caption() == "first comes one");
-  CHECK(value() == 1);  // at once
+  CHECK(value() == 1);  // at once, on an empty page
   ui.frame();
-  ui.click("one 0");  // the picture has taken the cards' place
+  CHECK_FALSE(shell.probe().controls.contains("film/sums"));  // the player has its place
+  ui.click("one 0");
   CHECK(shell.session().page().selected() == "one 0");
-  ui.click("cards");  // and they come back when asked for
-  CHECK(shell.probe().controls.contains("scenario/sums"));
+  ui.click("close");
+  CHECK(value() == 0);
+  CHECK(shell.probe().controls.contains("film/sums"));
+  ui.click("undo");
+  CHECK(shell.session().scenario() != nullptr);
   key(ImGuiKey_Escape);
-  CHECK_FALSE(shell.probe().controls.contains("scenario/sums"));
-}
-
-TEST_CASE_FIXTURE(Fixture, "Tab and the arrows choose a card, and Enter starts it") {
-  CHECK(shell.takes_tab(false));
-  CHECK_FALSE(shell.takes_tab(true));  // so Shift+Tab leaves the page
-  const auto before = ui.picture();
-  key(ImGuiKey_Enter);  // none is chosen yet
-  CHECK(shell.probe().controls.contains("start"));
-  key(ImGuiKey_Tab);
-  CHECK(ui.picture() != before);
-  key(ImGuiKey_DownArrow);        // "start"
-  CHECK(shell.takes_tab(false));  // to the buttons
-  key(ImGuiKey_Tab);
-  CHECK(shell.probe().focused == "tab 99");
-  key(ImGuiKey_RightArrow);  // there is no card after it
-  shell.press(ImGuiKey_Tab, false, true);
-  ui.frame();
-  CHECK(shell.takes_tab(false));
-  key(ImGuiKey_Enter);
-  CHECK(shell.session().playing);
-  CHECK(value() == 1);
-  CHECK_FALSE(shell.takes_tab(true));
-  shell.select("03");
-  ui.frame();
-  for (const int pressed : {ImGuiKey_RightArrow, ImGuiKey_RightArrow, ImGuiKey_LeftArrow}) {
-    key(pressed);
-  }
-  key(ImGuiKey_Tab);
-  key(ImGuiKey_Enter);  // starts without a scenario
-  CHECK_FALSE(shell.probe().controls.contains("start"));
   CHECK(shell.session().scenario() == nullptr);
-}
-
-TEST_CASE("a still shows where its scenario leads") {
-  viz::Cards cards({.lesson = "99", .title = "Count", .summary = "Counts."}, {scenarios()[0]});
-  for (const viz::Room& room : viz::Cards::kStills) {
-    CHECK(cards.still("sums", {0, 0, room.w, room.h}) == nullptr);
-  }
-  while (cards.draft(make_pages)) {
-  }
-  for (const viz::Room& room : viz::Cards::kStills) {
-    const viz::Scene* const still = cards.still("sums", {0, 0, room.w / 3, room.h / 3});
-    REQUIRE(still != nullptr);
-    CHECK(still->room().h == room.h);
-    CHECK(still->find("one 6") != nullptr);
-    CHECK(still->find("one 7") == nullptr);
-  }
-}
-
-TEST_CASE_FIXTURE(Fixture, "cards go away when somebody starts on his own") {
-  CHECK(shell.probe().controls.contains("start"));
-  ui.click("start");
-  CHECK_FALSE(shell.probe().controls.contains("start"));
-  shell.select("03");
-  ui.frame();
-  CHECK(shell.probe().controls.contains("scenario/other"));
-  ui.click("one");  // a control of the page
-  CHECK_FALSE(shell.probe().controls.contains("scenario/other"));
-  CHECK(value() == 1);
 }
 
 TEST_CASE_FIXTURE(Fixture, "keys mean the same on all pages, whatever was clicked last") {
@@ -208,7 +149,6 @@ TEST_CASE("the command line completes what it can, and says what there is") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "a command is typed below the page, and told like a click") {
-  ui.click("start");
   ui.type(':');
   ui.frame();
   ui.frame();
@@ -226,7 +166,7 @@ TEST_CASE_FIXTURE(Fixture, "a command is typed below the page, and told like a c
   ui.frame();
   key(ImGuiKey_Escape);
   ui.frame();
-  CHECK(shell.probe().controls.contains("play"));
+  CHECK_FALSE(shell.probe().controls.contains("command"));
   ui.click("type");
   CHECK(shell.probe().controls.contains("command"));
   ui.frame();
@@ -252,9 +192,6 @@ TEST_CASE_FIXTURE(Fixture, "Ctrl with + and - zooms, with C copies the picture")
 }
 
 TEST_CASE_FIXTURE(Fixture, "a page is opened by its number, one digit soon after the other") {
-  const std::pair<const char*, const char*> keys[] = {
-      {"01", "1"}, {"10", "10"}, {"14", "14"}, {"warp", "w"}};
-  for (const auto& [lesson, key] : keys) CHECK(viz::key_of(lesson) == key);
   ui.type('3');
   CHECK(lesson() == "03");
   ui.type('9');  // there is no page 39, and none 9
@@ -266,36 +203,24 @@ TEST_CASE_FIXTURE(Fixture, "a page is opened by its number, one digit soon after
   CHECK(lesson() == "03");
 }
 
-TEST_CASE_FIXTURE(Fixture, "Esc closes what lies over the cards, and then the cards") {
-  ui.type('?');
-  key(ImGuiKey_Escape);
-  CHECK(shell.probe().controls.contains("scenario/sums"));
-  key(ImGuiKey_Escape);
-  CHECK_FALSE(shell.probe().controls.contains("scenario/sums"));
-}
-
-TEST_CASE("cards stand in the order of their scenarios, live runs last") {
+TEST_CASE("films stand in the order of their scenarios, live runs last") {
   const auto scenario = [](const std::string& lines, const std::string& name) {
     return viz::Scenario::parse("page 99\n" + lines, name);
   };
-  const viz::Cards cards(
-      {.lesson = "99", .title = "Count", .summary = "Counts."},
-      {scenario("order 1\nlive 3\n", "live"), scenario("add 1\n", "a"),
-       scenario("order 2\nadd 1\n", "b"), scenario("order 1\ntitle \"Which?\"\nadd 1\n", "c")});
-  std::string names;
-  for (const viz::Scenario& one : cards.scenarios()) names += one.name + " ";
-  CHECK(names == "c b a live ");
-  const viz::Scene scene = cards.scene({900, 600});
-  REQUIRE(scene.find("scenario/c/name 0") != nullptr);
-  CHECK(scene.find("scenario/c/name 0")->text == "Which?");
-  CHECK(viz::Scenario::parse(cards.scenarios()[0].text(), "c").text() ==
-        "page 99\norder 1\ntitle Which?\nadd 1\n");
+  viz::Shell shell(make_pages, {scenario("order 1\nlive 3\n", "live"), scenario("add 1\n", "a"),
+                                scenario("order 2\nadd 1\n", "b"),
+                                scenario("order 1\ntitle \"Which?\"\nadd 1\n", "c")});
+  const viz::Headless ui(shell, 1280, 800, 1);
+  const auto x = [&](const char* film) { return shell.probe().controls.at(film).x; };
+  CHECK(x("film/c") < x("film/b"));
+  CHECK(x("film/b") < x("film/a"));
+  CHECK(x("film/a") < x("film/live"));
+  CHECK(scenario("order 1\ntitle Which?\nadd 1\n", "c").shown_title() == "Which?");
   CHECK_THROWS_AS(scenario("order 0\n", "x"), kv::UserError);
 }
 
 TEST_CASE("keys that are typed into a field do nothing else") {
   Fixture f({.open = [](const std::string&) -> viz::Scenario { kv::user_error("none"); }});
-  f.ui.click("start");
   f.ui.click("open");
   f.ui.click("load/file");
   for (const char c : std::string("3mr ?")) f.ui.type(c);
@@ -309,7 +234,6 @@ TEST_CASE("what is opened switches to its page, what is not says why, and both c
   Fixture f({.keep = [&](const viz::Scenario& recorded) { return wanted = recorded.text(); },
              .open = [&](const std::string&) { return viz::Scenario::parse(wanted, "mine"); },
              .open_first = "mine.txt"});
-  f.ui.click("start");
   CHECK_THROWS_WITH(f.ui.click("record"), doctest::Contains("nothing has been done"));
   f.ui.click("open");
   f.ui.click("load");

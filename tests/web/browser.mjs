@@ -79,11 +79,3 @@ export async function walk(page, { name, page: lesson, text }) {
   assert.ok(ended && step === steps && steps > 0, `${lesson}/${name}: step ${step} of ${steps}`)
 }
 
-/** A tab with a page past its scenarios' cards. */
-export async function started(hash) {
-  const one = await tab()
-  await open(one.page, hash)
-  await click(one.page, 'start')
-  return one
-}
-

@@ -4,7 +4,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { address, click, fromSite, open, out, placeOf, ready, root, shoot, started, state, tab, until, walk } from './browser.mjs'
+import { address, click, fromSite, open, out, placeOf, ready, root, shoot, state, tab, until, walk } from './browser.mjs'
 
 test('every page opens by its tab, and by its address', async () => {
   const { page, close } = await tab()
@@ -14,7 +14,7 @@ test('every page opens by its tab, and by its address', async () => {
   for (const lesson of pages) {
     await click(page, `tab ${lesson}`)
     await page.waitForFunction((wanted) => visualizer.state().page === wanted, lesson)
-    await shoot(page, `cards_${lesson}`)
+    await shoot(page, `page_${lesson}`)
   }
   await page.evaluate(() => { location.hash = 'page=05' })
   await page.waitForFunction(() => visualizer.state().page === '05')
@@ -41,11 +41,10 @@ async function shown(link) {
   return { lesson, step, steps, sentence }
 }
 
-test('a card plays its scenario; Share gives a link that opens it', async () => {
+test('a film plays; Share gives a link that opens it', async () => {
   const { page, close } = await tab({ permissions: ['clipboard-read', 'clipboard-write'] })
   await open(page, '#page=05')
-  const [name] = Object.keys(await page.evaluate(() => visualizer.controls())).filter((control) => /^scenario.[a-z_]+$/.test(control))
-  await click(page, name)
+  await click(page, 'film/fork_and_copy')
   await page.waitForFunction(() => visualizer.state().scenario !== '')
   await page.waitForFunction(() => visualizer.state().step > 1)
   await click(page, 'play')
@@ -68,35 +67,41 @@ test('a card plays its scenario; Share gives a link that opens it', async () => 
   await close()
 })
 
-test('the keyboard chooses a card and starts it, presses every button, and leaves the page', async () => {
+test('the keyboard presses every button, starts a film, and leaves the page', async () => {
   const { page, close } = await tab()
   await open(page, '#page=03')
-  const cards = Object.keys(await page.evaluate(() => visualizer.controls())).filter((control) => /^scenario.[a-z_]+$/.test(control))
   const isHere = () => page.evaluate(() => document.activeElement?.id === 'canvas')
-  for (let i = 0; i <= cards.length; ++i) await page.keyboard.press('Tab', { delay: 60 })
-  assert.ok(await isHere(), 'the last card is that of a start on one\'s own')
   const reached = []
   for (; reached.length < 60 && await isHere(); reached.push((await state(page)).focused)) {
     await page.keyboard.press('Tab', { delay: 60 })
     await page.waitForTimeout(60)
   }
-  assert.ok(!await isHere() && ['tab 01', 'help', 'speed', 'cards'].every((name) => reached.includes(name)), reached.join())
+  assert.ok(!await isHere() && ['tab 01', 'help', 'new', 'more', 'film/translation'].every((name) => reached.includes(name)), reached.join())
   await page.focus('#canvas')
-  await page.keyboard.press('ArrowLeft', { delay: 60 })
-  await page.keyboard.press('Enter', { delay: 60 })
+  for (let i = 0; i < 60 && (await state(page)).focused !== 'film/translation'; ++i) await page.keyboard.press('Tab', { delay: 60 })
+  await page.keyboard.press('Enter')  // down for no time at all
   await page.waitForFunction(() => visualizer.state().scenario !== '')
   await close()
 })
 
-test('inside a text: no tabs; a touch clicks; a dense screen is sharp', async () => {
+test('letters do what the large buttons do, however short they are pressed', async () => {
+  const { page, close } = await tab()
+  await open(page, '#page=05')
+  await until(page, 'A/fork 1')
+  for (const letter of 'fw') await page.keyboard.press(letter)
+  await page.waitForFunction(() => visualizer.state().counters.copies === 1)
+  assert.equal((await state(page)).counters.used, 3)
+  await close()
+})
+
+test('inside a text: the pool, its buttons and counters; a touch clicks; a dense screen is sharp', async () => {
   const { page, close } = await tab({ viewport: { width: 844, height: 390 }, deviceScaleFactor: 3, hasTouch: true })
-  await open(page, '#page=07&embed')
+  await open(page, '#page=05&embed')
   const controls = await page.evaluate(() => visualizer.controls())
-  assert.deepEqual(Object.keys(controls).filter((name) => name.startsWith('tab ')), [])
+  assert.deepEqual(Object.keys(controls).filter((name) => /^(tab|film|play|more|type)/.test(name)), [])
   assert.equal(await page.evaluate(() => document.getElementById('canvas').width), 3 * 844)
-  const [name] = Object.keys(controls).filter((control) => /^scenario.[a-z_]+$/.test(control))
-  await page.touchscreen.tap(controls[name].x / 3, controls[name].y / 3)
-  await page.waitForFunction(() => visualizer.state().scenario !== '')
+  await page.touchscreen.tap(controls['A/fork 1'].x / 3, controls['A/fork 1'].y / 3)
+  await page.waitForFunction(() => visualizer.state().counters.shared === 2)
   await shoot(page, 'phone')
   await close()
 })
@@ -107,12 +112,12 @@ test('inside a text a finger and a wheel scroll the text, and what they cross is
   const frame = `<iframe src="${address}index.html#page=05&embed" style="width: 100%; height: 800px"></iframe>`
   await page.setContent(`<div style="height: 40px"></div>${frame}<div style="height: 2000px"></div>`)
   const inside = page.frames()[1]
-  await inside.waitForFunction(() => document.body.dataset.ready && Object.keys(visualizer.controls()).some((name) => name.startsWith('scenario')), null, { timeout: 60_000 })
+  await inside.waitForFunction(() => document.body.dataset.ready && Object.keys(visualizer.controls()).some((name) => name === 'new'), null, { timeout: 60_000 })
   await page.mouse.move(200, 300)
   await page.mouse.wheel(0, 200)
   await page.waitForFunction(() => scrollY > 100)
   await page.evaluate(() => scrollTo(0, 0))
-  const { x, y } = Object.entries(await inside.evaluate(() => visualizer.controls())).find(([name]) => name.startsWith('scenario/'))[1]
+  const { x, y } = Object.entries(await inside.evaluate(() => visualizer.controls())).find(([name]) => name === 'new')[1]
   const touch = (await page.context().newCDPSession(page))
   const send = (type, up) => touch.send('Input.dispatchTouchEvent', { type, touchPoints: type === 'touchEnd' ? [] : [{ x: x + 8, y: y + 48 - up }] })
   await send('touchStart', 0)
@@ -120,25 +125,21 @@ test('inside a text a finger and a wheel scroll the text, and what they cross is
   await send('touchEnd', 200)
   await page.waitForFunction(() => scrollY > 100)
   await page.waitForTimeout(300)
-  assert.equal((await inside.evaluate(() => visualizer.state())).scenario, '')
+  assert.equal((await inside.evaluate(() => visualizer.state())).counters.sequences, 1)
   await close()
 })
 
 test('on a phone held upright the controls stand below the picture, as wide as it', async () => {
   const { page, close } = await tab({ viewport: { width: 390, height: 844 }, deviceScaleFactor: 3, hasTouch: true })
   await open(page, '#page=05')
-  await shoot(page, 'upright_cards')
-  const start = await placeOf(page, 'start')
-  await page.touchscreen.tap(start.x, start.y)
   await until(page, 'new')
-  await page.keyboard.press('End', { delay: 60 })
   const controls = Object.entries(await page.evaluate(() => visualizer.controls()))
-  const side = controls.filter(([name]) => !/^(scenario|tab) /.test(name))
-  assert.ok(side.some(([, { x, y }]) => x < 3 * 195 && y > 3 * 400), JSON.stringify(side))
-  for (const [name, { height }] of controls) {
+  for (const [name, { x, height }] of controls) {
+    assert.ok(x < 3 * 380, `${name} is beyond the right edge`)  // nothing scrolls sideways
     if (height > 0) assert.ok(height >= 3 * 32, `${name} is ${height / 3} points high, too low for a finger`)
   }
   await shoot(page, 'upright')
+  await open(page, '#page=08')  // which does
   const { x } = await placeOf(page, 'block 1')
   const touch = await page.context().newCDPSession(page)
   for (const at of [300, 280, 240, 200, 0]) {
@@ -151,9 +152,6 @@ test('on a phone held upright the controls stand below the picture, as wide as i
 test('on a phone held sideways letters and controls have the size that they have upright', async () => {
   const { page, close } = await tab({ viewport: { width: 844, height: 390 }, deviceScaleFactor: 3, hasTouch: true })
   await open(page, '#page=05')
-  await shoot(page, 'sideways_cards')
-  const start = await placeOf(page, 'start')
-  await page.touchscreen.tap(start.x, start.y)
   await until(page, 'block 0')
   for (const [name, { height }] of Object.entries(await page.evaluate(() => visualizer.controls()))) {
     if (height > 0) assert.ok(height >= 3 * 32, `${name} is ${height / 3} points high, too low for a finger`)
@@ -173,15 +171,16 @@ test('the pages lead to the texts and to one another', async () => {
 })
 
 test('a command is typed below the page, and Tab completes it', async () => {
-  const { page, close } = await started('#page=05')
+  const { page, close } = await tab()
+  await open(page, '#page=05')
   await page.keyboard.type(':')
   await until(page, 'command')
   await page.waitForTimeout(1000)  // the field takes the keys a frame later
   await page.keyboard.type('ne', { delay: 60 })
   await page.keyboard.press('Tab', { delay: 60 })
-  await page.keyboard.type('A', { delay: 60 })
+  await page.keyboard.type('B', { delay: 60 })
   await page.keyboard.press('Enter', { delay: 60 })
-  await page.waitForFunction(() => visualizer.state().counters.total > 0 && Object.keys(visualizer.controls()).some((name) => name.startsWith("A/")))
+  await page.waitForFunction(() => visualizer.state().counters.total > 0 && Object.keys(visualizer.controls()).some((name) => name.startsWith("B/")))
   assert.deepEqual((await state(page)).errors, [])
   await close()
 })
@@ -227,13 +226,15 @@ test('the page says what is wrong with a link', async () => {
 })
 
 test('what takes long has a sign on the screen while it runs', async () => {
-  const { page, close } = await started('#page=03')
+  const { page, close } = await tab()
+  await open(page, '#page=03')
   await page.evaluate(() => {
     const look = () => { globalThis.worked ||= visualizer.state().working, requestAnimationFrame(look) }
     look()
   })
   await page.waitForTimeout(300)
   assert.equal(await page.evaluate(() => globalThis.worked), false)
+  await click(page, 'more')
   await click(page, 'live/start')
   await until(page, 'live/step')
   assert.equal(await page.evaluate(() => globalThis.worked), true)
@@ -248,7 +249,6 @@ test('where nothing moves no frame is drawn until input comes', async () => {
     WebGL2RenderingContext.prototype.clear = function (...all) { frames++, clear.apply(this, all) }
   })
   await open(page, '#page=05')
-  await page.waitForFunction(() => !visualizer.state().drafting)
   const drawn = (from) => page.waitForFunction((before) => frames > before, from)
   await drawn(0)
   await page.waitForTimeout(2000)
@@ -333,10 +333,11 @@ test('the ladder stops when it is told to', async () => {
 
 test('the ladder has the rows of the desktop', { timeout: 600_000 }, async () => {
   const readme = fs.readFileSync(path.join(root, 'README.md'), 'utf8')
-  const desktop = [...readme.matchAll(/^\d\d [a-z_0-9]+  .*[0-9a-f]{8}$/gm)].map(([line]) => line.split(/ {2,}/))
+  const rows = [...readme.matchAll(/^\d\d [a-z_0-9]+  .*[0-9a-f]{8}$/gm)].map(([line]) => line.split(/ {2,}/))
   const { page, close } = await tab()
   await page.goto(`${address}ladder.html`)
   const lessons = fs.readdirSync(path.join(root, 'lessons')).filter((name) => /^\d\d_/.test(name)).sort()
+  const desktop = rows.slice(0, lessons.length)  // of the first act
   assert.deepEqual(await page.locator('tbody td:first-child').allTextContents(), lessons.map((name) => name.replace('_', ' ')), 'a row for each lesson')
   assert.deepEqual([...new Set(await page.locator('tbody td:nth-child(2)').allTextContents())], ['not run yet'])
   await page.click('#run')

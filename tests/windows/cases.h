@@ -20,7 +20,8 @@ TEST_CASE("windows: what lies before them leaves no trace, a few queries" * KERN
 // A GPU has time for more of them.
 constexpr bool kMore = kDevice == kv::Device::kCuda;
 
-TEST_CASE("windows: every lesson's kernel, the same bits for any window and any chunk") {
+TEST_CASE("windows: every lesson's kernel, the same bits for any window and any chunk" *
+          doctest::test_suite("sweep")) {
   std::vector<int> sizes{1, 17, 63, 64, 65, 128, 255, 256, 257, 400}, chunks{1, 9, 100, 350};
   if (kMore) {
     for (const int size : {2, 15, 16, 127, 129, 192, 300, 599}) sizes.push_back(size);
@@ -28,7 +29,7 @@ TEST_CASE("windows: every lesson's kernel, the same bits for any window and any 
   }
   windows::check_equal_bits(kDevice, {4, 2, kMore ? 128 : 64}, sizes, chunks, 600);
 }
-TEST_CASE("windows: every head size and grouping, the same bits") {
+TEST_CASE("windows: every head size and grouping, the same bits" * doctest::test_suite("sweep")) {
   for (const kvtest::HeadShape shape :
        {kvtest::HeadShape{8, 8, 128}, kvtest::HeadShape{16, 8, 128}, kvtest::HeadShape{16, 2, 80},
         kvtest::HeadShape{6, 2, 96}, kvtest::HeadShape{8, 2, 32}, kvtest::HeadShape{12, 1, 64}}) {
@@ -44,10 +45,10 @@ TEST_CASE("windows: a query's window is all it sees") {
 TEST_CASE("windows: the first window gives the bits of no window") {
   windows::check_first_window(kDevice);
 }
-TEST_CASE("windows: what lies before them leaves no trace") {
+TEST_CASE("windows: what lies before them leaves no trace" * doctest::test_suite("sweep")) {
   windows::check_before_window(kDevice, {1, 15, 16, 17, 63, 64, 65, 74, 75, 128, 200, 256, 257},
                                {1, 2, 9, 33, 70});
 }
-TEST_CASE("windows: close to double precision, plain and fast") {
+TEST_CASE("windows: close to double precision, plain and fast" * doctest::test_suite("sweep")) {
   windows::check_close_to_truth(kDevice);
 }

@@ -92,7 +92,13 @@ def plain(paragraph):
     return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", paragraph)
 
 
+def has_hole(text):
+    """Whether something is still to be written; a comment may say so, too, and means nothing."""
+    return "KV_TODO(" in re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
+
+
 def step_of(number, title, body):
+    body = re.sub(r"<details><summary>Hint</summary>\s*(.*?)\s*</details>", r"Hint: \1", body, flags=re.S)  # folded where it is read
     paragraphs = [p.strip() for p in re.split(r"\n\s*\n|\n(?=(?:%s):)" % "|".join(KEYWORDS), body) if p.strip()]
     if not paragraphs:
         raise Mistake(f"step {number} is empty")
@@ -121,14 +127,16 @@ def step_of(number, title, body):
 
 
 class Lesson:
+    what = "exercise"  # the folder of the learner's files, and in the names of their programs
+
     def __init__(self, folder):
         self.folder = pathlib.Path(folder).resolve()
         self.name = self.folder.name
         self.number = int(self.name[:2])
         self.target = f"lesson{self.name[:2]}"
-        self.exercise = self.folder / "exercise"
+        self.exercise = self.folder / self.what
         self.steps, self.done = [], ""
-        for part in re.split(r"^## ", (self.exercise / "README.md").read_text(encoding="utf-8"), flags=re.M)[1:]:
+        for part in re.split(r"^## ", (self.folder / "exercise" / "README.md").read_text(encoding="utf-8"), flags=re.M)[1:]:
             title, body = part.split("\n", 1)
             if numbered := re.fullmatch(r"(\d+)\. (.+)", title.strip()):
                 try:
@@ -177,12 +185,23 @@ class Lesson:
                 yield source
 
     def is_unwritten(self, step):
-        return any("KV_TODO(" in text or not text for text in self.written_functions(step))
+        return any(has_hole(text) or not text for text in self.written_functions(step))
 
     def digest(self, step=None):
-        """Of what the learner wrote for a step, or in all files."""
-        texts = self.written_functions(step) if step else map(self.written, self.files())
+        """Of what the learner wrote for a step, with all that is beside it but the other steps' functions; or in all files."""
+        files = dict.fromkeys(function.file for function in step.functions) if step else self.files()
+        texts = [self.without_others(file, step) if step else self.written(file) for file in files]
         return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+    def without_others(self, file, step):
+        source = self.written(file)
+        for function in (function for other in self.steps if other is not step for function in other.functions if function.file == file):
+            try:
+                begin, _, end = function.span(source)
+                source = source[:begin] + source[end + 1 :]
+            except Mistake:
+                pass  # not in the file any more, so all of it counts
+        return source
 
     def passes(self, step):
         return self.kept["passed"].get(str(step.number)) == self.digest(step) and not self.is_unwritten(step)
@@ -228,7 +247,7 @@ class Lesson:
                     lines += ["", *wrapped(paragraph, 94)]
                 comment = "".join(f"  // {line}".rstrip() + "\n" for line in lines)
                 source = f'{source[:body]}{comment}  KV_TODO("{function.name}");\n{source[close:]}'
-                text = [f"What to write stands at {function.name}()."] if text is step.text else text
+                text = [f"What to write is at {function.name}()."] if text is step.text else text
         return '#include "common/todo.h"\n' + source
 
     def make(self):
@@ -243,7 +262,7 @@ class Lesson:
         return sorted(path for path in found if path.is_file())
 
     def reset(self, wanted):
-        """Begins a file, or "all", anew. What was there becomes the newest backup. Returns (file, what is kept) of each."""
+        """Starts a file, or "all", over. What was there becomes the newest backup. Returns (file, what is kept) of each."""
         path = pathlib.Path(wanted)
         file = path.name
         if wanted != "all" and (file not in self.files() or path.parent.parts and path.resolve() != (self.exercise / file).resolve()):

@@ -2,7 +2,7 @@
 import textwrap
 
 from . import checks, runs
-from .lesson import all_lessons
+from .lesson import ROOT, Mistake, all_lessons
 
 
 def begun():
@@ -50,6 +50,12 @@ def passing_steps(lesson, folder):
 def choose(options):
     """Chooses the learner's files that pass, for the programs of the build folder options.into."""
     chosen, others = [], []
+    if options.repair:
+        folder = next(lesson.folder for lesson in all_lessons() if lesson.number == options.up_to)
+        files = sorted(path for path in (folder / "repair").glob("*.c*"))
+        if not files:
+            raise Mistake(f"nothing is to mend in lesson {options.up_to} yet: ./course repair {options.up_to}")
+        return write_list(options.into, [path.relative_to(ROOT) for path in files])
     cuda = "_gpu_test" in (options.into / "build.ninja").read_text(encoding="utf-8")
     for lesson in begun():
         if lesson.number > options.up_to:
@@ -75,8 +81,13 @@ def choose(options):
     print("If what follows ends with an error, or with other bits than lesson 01: the cause is in your files, as the lessons'\n"
           "own pass. ./course exercise N --all tests all of lesson N.")
     print(flush=True)
+    return write_list(options.into, chosen)
+
+
+def write_list(build, chosen):
+    """For cmake/kv_lesson.cmake."""
     text = "".join(f"{path}\n" for path in chosen)
-    listed = options.into / "mine.txt"
+    listed = build / "mine.txt"
     if not listed.exists() or listed.read_text(encoding="utf-8") != text:
         listed.write_text(text, encoding="utf-8")
     return 0

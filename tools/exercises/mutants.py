@@ -1,7 +1,7 @@
 """exercise.py mutants: small errors that a tool makes in the lesson's own solution. Do a step's tests find them?
 
 Each mutant changes one place of one function of an exercise. All mutants of a lesson are built into one program, as
-wrong solutions are (solutions.py). A mutant is found if a test of its step fails, or if the kernel breaks the wait rule.
+wrong solutions are (solutions.py). A mutant is found if a test of its step fails.
 What no test finds is listed. lessons/NN_topic/test/surviving_mutants.txt has two lines for each that may survive:
 
     block_pool.cpp: if (a << <= =>  < >>b) {
@@ -69,7 +69,7 @@ class Mutant(solutions.Wrong):
 
 
 def code_of(text):
-    """The text with blanks in place of comments, strings, asserts, and what only makes a kernel faster; so places stay."""
+    """The text with blanks instead of comments, strings, asserts, and what only makes a kernel faster; so places stay."""
     blank = lambda pattern, text: re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.S)
     text = blank(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|#pragma[^\n]*", text)
     return blank(r"\bassert\([^;]*;|(?:kv::)?let_successors_start\(\);|\b(?:fmt::format|user_error)\([^;]*|[\w.]+\.reserve\([^;]*;", text)
@@ -151,7 +151,7 @@ def compiled(lesson, mutants, options):
 
 
 def is_found(lesson, mutant, build, tools):
-    """By the step's tests, one after the other until one fails; by the wait rule; by the simulated GPU's tools, if wanted."""
+    """By the step's tests, one after the other until one fails; by the simulated GPU's tools, if wanted."""
     step, settings = mutant.step, solutions.settings(mutant.step.number, mutant.number)
     jobs = [("", case, {}) for case in step.tests]
     seeds = ("0", "7") if runs.is_simulated(build) else ("0",)
@@ -160,9 +160,6 @@ def is_found(lesson, mutant, build, tools):
         result = runs.run_case(build / "bin" / f"{lesson.target}{gpu}_solutions", case, {**settings, **more}, LIMIT_S)
         if result.state != "passes":
             return "tests"
-    _, changed = mutant.in_place(lesson.own(mutant.file))
-    if checks.breaks_wait_rule(solutions.Changed(lesson, mutant.file, changed), step):
-        return "wait rule"
     for tool in checks.TOOLS if tools and step.gpu_tests else ():
         if solutions.with_tool(lesson, build, step, tool, mutant.number)[0] != "passes":
             return tool

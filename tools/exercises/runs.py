@@ -1,8 +1,7 @@
 """Builds and runs the tests of a step, and says in plain words what one of them found."""
 import concurrent.futures
-import contextlib
 import dataclasses
-import fcntl
+import difflib
 import html
 import os
 import pathlib
@@ -15,14 +14,20 @@ import tempfile
 import threading
 import time
 
+from course_builds import ERASE, estimate, run_ninja
+
 from .lesson import ROOT
 
-LIMIT_S = float(os.environ.get("KV_EXERCISE_SECONDS", "20"))  # for one test
+LIMIT_S = float(os.environ.get("KV_EXERCISE_SECONDS", "5"))  # for one test on the CPU; a simulated GPU takes longer
 WAITS = 77
 NO_GPU = ["This build has no GPU, not even a simulated one: COURSE_PRESET=simt has."]
 DO_NOT_FIT = "Your files and the lesson's do not fit together."
 SHOWN = 30  # lines of a compiler's words
 LEAKS = 23  # exit code of a program that has given back too little memory
+# What tests/support/scribble.cpp fills memory with, as an int or a pointer-sized number of either sign.
+PATTERNS = {str(int.from_bytes(bytes([byte] * size), "little", signed=signed)): f"0x{bytes([byte] * size).hex().upper()}: {why}"
+            for byte, why in ((0x5A, "memory is read that was given back."), (0xA5, "memory is read that was never written."))
+            for size in (4, 8) for signed in (False, True)}
 GATE = threading.BoundedSemaphore(os.cpu_count() or 1)  # programs at once
 
 
@@ -35,61 +40,51 @@ def relative(text, build):
 # --- building
 
 
-@contextlib.contextmanager
-def alone_in(folder):
-    """One build at a time in a folder; ./course takes this lock, too. Two of them would write each other's files."""
-    with open(folder / "course.lock", "w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"another ./course builds in build/{folder.name}; waiting", file=sys.stderr, flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+class Words:
+    """What a compiler says, without the commands. A build of more than a few files says how far it is."""
 
+    def __init__(self, folder):
+        self.folder, self.said = folder, []
+        self.after_failure, self.tenth = False, -1
 
-def build(folder, targets, jobs=None):
-    """(whether it was built, what the compiler said without the commands)."""
-    with alone_in(folder):
-        return build_alone(folder, targets, jobs)
+    def start(self):
+        self.begun = time.monotonic()
 
-
-def build_alone(folder, targets, jobs):
-    command = ["ninja", "-C", str(folder), "-j", str(jobs or os.environ.get("COURSE_JOBS") or os.cpu_count()), *targets]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                               env={**os.environ, "NINJA_STATUS": "[%f/%t] "})
-    said, failed, shown, tenth, begun = [], False, False, 0, time.monotonic()
-    for line in process.stdout:
-        line = line.rstrip()
-        if failed:  # the command, hundreds of characters long
-            failed = False
+    def read(self, line):
+        if self.after_failure:  # the command, hundreds of characters long
+            self.after_failure = False
         elif line.startswith("FAILED:"):
-            failed = True
+            self.after_failure = True
         elif status := re.match(r"\[(\d+)/(\d+)\] ", line):
-            done, files = int(status[1]), int(status[2])
-            if files > 8 and (sys.stderr.isatty() or not shown or 10 * done // files > tenth):
-                words = f"building what the tests need, {done} of {files} files{time_left(done, files, time.monotonic() - begun)}"
-                tenth = 10 * done // files
-                print(*(["\r\033[K ", words] if sys.stderr.isatty() else [words + "\n"]), end="", file=sys.stderr, flush=True)
-                shown = True
+            self.step(int(status[1]), int(status[2]))
         elif not re.match(r"ninja: (?!error)|-- |The following files were |  [+-]\S+$", line):
-            said.append(relative(line, folder))
-    if shown and sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr)
-    ok = process.wait() == 0
+            self.said.append(relative(line, self.folder))
+
+    def step(self, done, files):
+        moves = sys.stderr.isatty()
+        if files <= 8 or not moves and 10 * done // files <= self.tenth:
+            return
+        self.tenth = 10 * done // files
+        left = (time.monotonic() - self.begun) * (files - done) / max(done, 1)
+        words = f"building what the tests need, {done} of {files} files{estimate(left, ', ', ' left')}"
+        print(f"{ERASE} {words}" if moves else f"{words}\n", end="", file=sys.stderr, flush=True)
+
+    def end(self):
+        if self.tenth >= 0 and sys.stderr.isatty():
+            print(ERASE, end="", file=sys.stderr)
+
+
+def build(folder, targets):
+    """(whether it was built, what the compiler said without the commands)."""
+    words = Words(folder)
+    ok = run_ninja(folder, targets, words)
+    said = words.said
     if not ok and any("multiple definition of" in line or "undefined reference to" in line for line in said):
         said = linker_words(said)
     if any("unknown target" in line and "_gpu_" in line for line in said):
         return False, NO_GPU
     cut = len(said) - SHOWN
     return ok, said[:SHOWN] + ([f"... and {cut} more lines"] if cut > 0 else [])
-
-
-def time_left(done, files, seconds):
-    """", about 4 minutes left": at the speed so far, once that is known."""
-    left = seconds / max(done, 1) * (files - done)
-    if done < 5 or seconds < 4 or left < 20:
-        return ""
-    return f", about {left / 60:.0f} minutes left" if left >= 90 else f", about {left:.0f} s left"
 
 
 def verdict(words):
@@ -215,7 +210,9 @@ def run_case(binary, case, environment=None, limit=LIMIT_S):
         lines = relative(place_of(binary, only(case)), build).splitlines() + lines
     words = relative(said.strip(), build).splitlines()
     lines += ["It said:", *(f"  {line}" for line in words[:12])] if words else []
-    return Result(case, "fails", lines, code is None or code < 0, code is None)
+    found = [number for number in re.findall(r"(?<![\w.])-?\d{9,}(?!\w)", "\n".join(lines)) if number in PATTERNS]
+    lines += [f"{found[0]} is {PATTERNS[found[0]]}"] if found else []
+    return Result(case, "fails", lines, code is None or code < 0 or bool(found), code is None)
 
 
 def leak(said, build):
@@ -239,12 +236,12 @@ def place_of(binary, chosen):
 
 def run_step(folder, step, target, what="exercise", environment=None):
     """The results of a step's tests, in order. Once one has not ended, no other is begun: each would take as long."""
-    jobs = [(folder / "bin" / f"{target}_{what}", case, {}) for case in step.tests]
-    jobs += [(folder / "bin" / f"{target}_gpu_{what}", case, {"SIMT_SEED": "0"}) for case in step.gpu_tests]
+    jobs = [(folder / "bin" / f"{target}_{what}", case, {}, LIMIT_S) for case in step.tests]
+    jobs += [(folder / "bin" / f"{target}_gpu_{what}", case, {"SIMT_SEED": "0"}, 4 * LIMIT_S) for case in step.gpu_tests]
     endless = threading.Event()
 
     def one(job):
-        result = None if endless.is_set() else run_case(job[0], job[1], {**(environment or {}), **job[2]})
+        result = None if endless.is_set() else run_case(job[0], job[1], {**(environment or {}), **job[2]}, job[3])
         if result and result.endless:
             endless.set()
         return result
@@ -252,8 +249,8 @@ def run_step(folder, step, target, what="exercise", environment=None):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = [result for result in pool.map(one, jobs) if result]
     if step.gpu_tests and all(result.state == "passes" for result in results) and is_simulated(folder):
-        for binary, case, _ in jobs[len(step.tests):]:
-            again = run_case(binary, case, {**(environment or {}), "SIMT_SEED": "7"})
+        for binary, case, _, limit in jobs[len(step.tests):]:
+            again = run_case(binary, case, {**(environment or {}), "SIMT_SEED": "7"}, limit)
             if again.state != "passes":
                 again.report += ["In order the threads give the right result, in another order (SIMT_SEED=7) they do not:",
                                  "something is not waited for. --races names both lines."]
@@ -302,7 +299,9 @@ def found_and_expected(operator, left, right):
     if operator != "==" or not found or not expected or max(len(found), len(expected)) < 2:
         return [f"found      {left}", f"expected   {right if operator == '==' else f'{operator} {right}'}"]
     length = max(len(found), len(expected))
-    differs = next((i for i in range(length) if found[i : i + 1] != expected[i : i + 1]), 0)
+    differs = next((i for i in range(length) if found[i : i + 1] != expected[i : i + 1]), None)
+    if differs is None:  # readable.h has left out the end
+        return [f"found      another list than expected; the first {length - 1} elements are equal"]
     width = max(map(len, (*found, *expected)))
     columns = max(4, 70 // (width + 2))
     begin = 0 if length <= columns else max(0, differs - columns // 2)
@@ -366,6 +365,21 @@ def failure(xml):
     return lines + ([f"and {more} more check{'s' * (more > 1)} of this test fail{'s' * (more == 1)}."] if more else [])
 
 
+def shown_test(report):
+    """The lines of the test that lead to the check that failed."""
+    at = re.match(r"(\S+):(\d+)$", report[0]) if report else None
+    path = ROOT / at[1] if at else None
+    if not at or not path.is_file():
+        return []
+    source, end = path.read_text(encoding="utf-8").splitlines(), int(at[2])
+    begin = next((n for n in range(end, max(0, end - 12), -1) if source[n - 1].startswith("TEST_CASE")), max(1, end - 5))
+    last = end
+    if begin == end:  # a crash, or no end: the line is unknown
+        last = min(len(source), end + 11)
+        last = next((n for n in range(end, last) if source[n - 1].startswith(("}", "TEST_CASE")) and source[n - 1].endswith("}")), last)
+    return ["", *(f"    {'>' if n == end else ' '} {n:>4} | {source[n - 1]}" for n in range(begin, last + 1))]
+
+
 # --- on a terminal
 
 
@@ -375,3 +389,12 @@ def coloured(text, code):
 
 def width():
     return min(96, shutil.get_terminal_size((96, 24)).columns)
+
+
+def compare(what, mine, theirs, context=1):
+    """What a learner wrote, and the lesson's."""
+    print(coloured(f"{what}: - yours, + the lesson's", "1"))
+    if mine == theirs:
+        print("  the same, letter for letter")
+    for line in list(difflib.unified_diff(mine.splitlines(), theirs.splitlines(), lineterm="", n=context))[3:]:
+        print(coloured(line, {"-": "31", "+": "32"}.get(line[:1], "0")))

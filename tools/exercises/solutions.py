@@ -7,10 +7,11 @@ lessons/NN_topic/test/wrong_solutions.txt has wrong solutions, a paragraph each:
     + return free_.front();
     says: found +0
 
-The code after the minus signs is once in the file, in a function of the exercise; what stands after the plus signs
+The code after the minus signs is once in the file, in a function of the exercise; what is after the plus signs
 takes its place. Then one of the step's tests fails, and what the learner is shown matches `says:`. A line
-`found by: races` (bounds, divergence) names the tool of the simulated GPU that finds it, in place of the tests;
-`wait rule` is launch.cuh's rule that every path waits, which no test can see.
+`found by: races` (bounds, divergence) names the tool of the simulated GPU that finds it, instead of the tests;
+`launch rule` is launch.cuh's first rule, which no test can see. A line `easy:`, `middle:` or `hard:` has what a user
+would say of it: then ./course repair (repair.py) gives it to learners.
 
 All of a lesson's solutions are built into one program: each function begins with a switch over its versions, and
 two environment variables say how many steps are written and which wrong solution is active."""
@@ -28,6 +29,7 @@ from .lesson import ROOT, Lesson, Mistake, all_lessons
 
 FEWEST, FEWEST_IN_KERNELS = 6, 2
 TOOLS = checks.TOOLS
+LEVELS = ("easy", "middle", "hard")
 DIVERGENCE = re.compile(r"not every thread comes|deadlock|the mask |meet in different calls")
 HEAD = """// Written by tools/exercise.py check.
 #ifndef KV_CHECK_NUMBERS  // a header and the file that includes it both begin with this
@@ -56,6 +58,8 @@ class Wrong:
     found_by: str = "tests"
     step: object = None
     function: object = None
+    level: str = ""
+    symptom: str = ""
     shown_as = ""  # what the compiler calls its file; empty: by the file's name
 
     def in_place(self, source):
@@ -77,14 +81,18 @@ def wrong_solutions(lesson):
         file, _, what = lines[0].partition(": ")
         parts = collections.defaultdict(list)
         for line in lines[1:]:
-            match = re.match(r"([-+]|says:|found by:) ?(.*)", line)
+            match = re.match(r"([-+]|says:|found by:|easy:|middle:|hard:) ?(.*)", line)
             if not match:
                 raise Mistake(f"'{lines[0]}': found '{line}', wanted '- CODE', '+ CODE', 'says: ...' or 'found by: ...'")
             parts[match[1]].append(match[2])
         wrong = Wrong(len(found) + 1, file, what, "\n".join(parts["-"]), "\n".join(parts["+"]), "".join(parts["says:"]),
                       "".join(parts["found by:"]) or "tests")
-        if not what or not wrong.old or not wrong.says or wrong.found_by not in ("tests", "divergence", "wait rule", *TOOLS):
-            raise Mistake(f"'{lines[0]}': wanted 'FILE: WHAT', '- CODE', 'says: ...', and 'found by:' races, bounds, divergence or wait rule")
+        if not what or not wrong.old or not wrong.says or wrong.found_by not in ("tests", "divergence", "launch rule", *TOOLS):
+            raise Mistake(f"'{lines[0]}': wanted 'FILE: WHAT', '- CODE', 'says: ...', and 'found by:' races, bounds, divergence or launch rule")
+        wrong.level = next((level for level in LEVELS if f"{level}:" in parts), "")
+        wrong.symptom = "".join(parts[f"{wrong.level}:"])
+        if wrong.level and wrong.found_by != "tests":
+            raise Mistake(f"'{lines[0]}': found '{wrong.level}:' at what {wrong.found_by} finds, wanted it where a test does")
         at, _ = wrong.in_place(lesson.own(file))
         for step in lesson.steps:
             for function in step.functions:
@@ -93,7 +101,7 @@ def wrong_solutions(lesson):
                     if begin <= at < end:
                         wrong.step, wrong.function = step, function
         if not wrong.step:
-            raise Mistake(f"'{what}': its code stands in no function of the exercise")
+            raise Mistake(f"'{what}': its code is in no function of the exercise")
         found.append(wrong)
     return found
 
@@ -166,19 +174,6 @@ def build_solutions(wrongs_of, options):
             raise Mistake("\n".join(["the solutions do not compile:", *words]))
 
 
-class Changed:
-    """A lesson whose learner has written a wrong solution."""
-
-    def __init__(self, lesson, file, text):
-        self.lesson, self.file, self.text, self.own, self.place = lesson, file, text, lesson.own, lesson.place
-
-    def written(self, file):
-        return self.text if file == self.file else self.lesson.own(file)
-
-    def written_functions(self, step):
-        return [function.text(self.written(function.file)) for function in step.functions]
-
-
 def is_wanted(step, options):
     return not (options.cpu and step.gpu_tests or options.kernels and not step.gpu_tests)
 
@@ -198,9 +193,9 @@ def settings(step, wrong=0):
 
 def judged(lesson, build, wrong):
     """What is wrong with a wrong solution: empty if its tests find it and say so."""
-    if wrong.found_by == "wait rule":
+    if wrong.found_by == "launch rule":
         _, changed = wrong.in_place(lesson.own(wrong.file))
-        told = "\n".join(checks.breaks_wait_rule(Changed(lesson, wrong.file, changed), wrong.step))
+        told = "\n".join(checks.breaks_launch_rule(lesson, wrong.step, {wrong.file: changed}))
         state = "fails" if told else "passes"
     elif wrong.found_by in TOOLS:
         state, told = with_tool(lesson, build, wrong.step, wrong.found_by, wrong.number)
@@ -255,11 +250,12 @@ def check_lesson(lesson, wrongs, options):
 
 
 def beyond_hint(theirs, yours):
-    """(names that the lesson's function uses and the learner's does not, its first line that the other lacks)."""
+    """(functions that the lesson's own calls and the learner's does not, its first statement that the other lacks)."""
     strip = lambda text: re.sub(r"//[^\n]*", "", text)
-    names = lambda text: dict.fromkeys(re.findall(r"\b[A-Za-z_]\w*(?=[(<.])", strip(text)))
-    uses = [name for name in names(theirs) if name not in names(yours) and name not in ("for", "if", "while", "return", "int64_t")]
-    lines = lambda text: [line.strip() for line in strip(text).splitlines()[1:] if len(line.strip()) > 3]
+    names = lambda text: dict.fromkeys(re.findall(r"\b[A-Za-z_]\w*(?=\()", strip(text)))
+    uses = [name for name in names(theirs) if name not in names(yours) and name not in ("for", "if", "while", "return", "switch", "int64_t")]
+    # Whole statements: up to a semicolon, or to the brace of what follows.
+    lines = lambda text: [" ".join(part.split()) for part in re.split(r"(?<=[;{}])\s*\n", strip(text).split("{", 1)[1]) if len(part.strip()) > 3]
     return uses, next((line for line in lines(theirs) if line not in lines(yours)), "")
 
 

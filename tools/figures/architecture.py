@@ -10,7 +10,7 @@ FLOORS = [
     ("tests/   tools/", ["what no lesson owns: the ladder, golden",
                          "values, fuzzers, rules of the repository;",
                          "figures, planted bugs, the GPU check; site/"], MUTED),
-    ("instruments/", ["what people use on real caches: plan,", "replay, watch, publish, serve, load, route;",
+    ("instruments/", ["what people use on real caches: plan,", "replay, watch, serve, load, route;",
                       "with their pages and tests"], GREEN),
     ("lessons/", [], ORANGE),
     ("viz/   simt/", ["scenes and motion, scenarios, the shell;", "window, browser, SVG. A GPU made of",

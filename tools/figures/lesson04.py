@@ -6,13 +6,13 @@ import re
 from plots import load
 from style import BLUE, EMPTY, FAINT, GREEN, INK, LINE, MUTED, ORANGE, PAPER, SKY, Svg
 
-README = pathlib.Path(__file__).resolve().parents[2] / "lessons" / "04_paged_attention" / "README.md"
+GPU_TEXT = pathlib.Path(__file__).resolve().parents[2] / "lessons" / "04_paged_attention" / "gpu.md"
 WALK = "./course run 4 --walk --context 300"
 
 
 def walk():
     """The steps that the lesson's text shows: (name, first, last, blocks, [m, l, acc 0, acc 1, acc 2])."""
-    found = re.search(r"<!-- output: " + re.escape(WALK) + r" -->\n```\n(.*?)\n```", README.read_text(encoding="utf-8"), re.S)
+    found = re.search(r"<!-- output: " + re.escape(WALK) + r" -->\n```\n(.*?)\n```", GPU_TEXT.read_text(encoding="utf-8"), re.S)
     steps = []
     for line in found[1].splitlines():
         row = re.match(r"\s*(tile|group|result|out)(.*?)\s+(\d+)-(\d+)\s(.*)$", line)
@@ -102,7 +102,7 @@ def one_key():
 
 
 class Frames:
-    """Groups of an SVG that are shown one after the other, for ever. Where nothing may move, and in FILE.svg#still: the last one."""
+    """Groups of an SVG that are shown one after the other, forever. Where nothing may move, and in FILE.svg#still: the last one."""
 
     def __init__(self, svg, count, seconds, hold):
         self.svg, self.count, self.seconds, self.total = svg, count, seconds, count * seconds + hold

@@ -21,7 +21,7 @@ struct Forest {
   std::vector<Cell> cells;
   int columns = 0, rows = 0;
 };
-/// `parents`: of each node; none for a root. A parent stands before its children.
+/// `parents`: of each node; none for a root. A parent is before its children.
 Forest forest_of(std::span<const std::optional<size_t>> parents);
 
 /// Words in the slots of a card, below its heading: "id/slot 0", "id/slot 0/token".

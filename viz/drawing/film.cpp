@@ -113,7 +113,7 @@ void Film::add_steps(float wide, float y) {
 bool is_in_files(const Shape& shape) { return !shape.only_lit && !shape.id.starts_with("hint/"); }
 
 /// The place of a shape's element among the others: after what is below it in its scene, and a box
-/// before what stands in it, wherever that was until now.
+/// before what is in it, wherever that was until now.
 void Film::add_order(const Scene& scene) {
   auto next = order_.begin();
   const std::vector<Shape>& shapes = scene.shapes();

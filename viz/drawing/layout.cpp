@@ -328,7 +328,7 @@ std::vector<std::string> layout_faults(Page& page) {
   std::vector<std::string> all;
   for (const Size& size : {Size{1024, 640, false}, Size{1280, 800, true}, Size{1920, 1080, true},
                            Size{2560, 1440, false}}) {
-    const WindowLayout layout = window_layout(size.w, size.h);
+    const WindowLayout layout = window_layout(size.w, size.h, {.actions = !page.actions().empty()});
     const Scene scene = page.scene({layout.main.w, layout.main.h});
     if (scene.shapes().empty()) return {};  // it has no picture yet
     std::vector<std::string> faults = layout_faults(scene);

@@ -3,15 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "viz/drawing/pool_motion.h"
+#include "viz/drawing/text_room.h"
 
 namespace viz {
 namespace {
 
 // More lines than that are drawn for the selected sequence or under the mouse only.
 constexpr size_t kMaxLinks = 12;
+
+/// On a phone tables stand below one another.
+bool is_narrow(const Place& room) { return room.w < kTextWidth - 20; }
 
 size_t at(int64_t index) { return static_cast<size_t>(index); }
 
@@ -31,7 +36,7 @@ struct Cards {
   float name = 0;  // width
 
   float entry_w() const { return 2.3f * em; }
-  /// Of entry i, or of what stands after the last one.
+  /// Of entry i, or of what is after the last one.
   Place entry(const Place& card, size_t i) const {
     return {card.x + name + static_cast<float>(i) * (entry_w() + 3), card.y + 0.5f * em, entry_w(),
             1.9f * em};
@@ -58,34 +63,37 @@ Cards measured(const std::vector<TableCard>& tables, float em, float& w, float& 
   return cards;
 }
 
-/// Cards with text of size `em` in `rows` rows; empty if they do not fit.
+/// Cards with text of size `em` in a grid; empty if they do not fit.
 std::optional<Cards> cards_of(const std::vector<TableCard>& tables, const Place& room, float em,
-                              int rows) {
-  const auto count = static_cast<int>(tables.size());
+                              int columns, int rows) {
   float w = 0, h = 0;
   Cards cards = measured(tables, em, w, h);
   const float gap = 1.2f * em;
-  const int columns = (count + rows - 1) / rows;
   const auto c = static_cast<float>(columns);
   const float high = static_cast<float>(rows) * (h + gap) - gap;
-  if (c * (w + gap) - gap > room.w || high > room.h) return {};
-  // A few in one row stand over the width.
-  const float apart = rows > 1 ? gap : std::clamp((room.w - c * w) / (c + 1), gap, 12 * em);
-  const float wide = c * (w + apart) - apart;
-  cards.grid = {.area = {room.x + (room.w - wide) / 2, room.y, wide, high},
-                .columns = columns,
-                .w = w,
-                .h = h,
-                .gap = apart};
+  const float widest = (room.w + gap) / c - gap;
+  if (w > widest || high > room.h) return {};
+  w = std::min(widest, std::max(w, 12 * em));
+  cards.grid = {
+      .area = {room.x, room.y, room.w, high}, .columns = columns, .w = w, .h = h, .gap = gap};
+  cards.grid.area.x += (room.w - c * (w + gap) + gap) / 2;
   return cards;
 }
 
-/// The largest cards that fit, in few rows; without their entries if even small ones do not.
+/// The largest cards that fit. Up to eight have fixed places, four in a row or two, so that none
+/// moves when another one comes; in a low room the second row is there when it is needed. Without
+/// their entries if even small ones do not fit.
 Cards cards_in(const std::vector<TableCard>& tables, const Place& room) {
+  const int columns = is_narrow(room) ? 2 : 4;
   const auto count = static_cast<int>(tables.size());
+  const int fixed = std::max(room.h > 170 ? 2 : 1, (count + columns - 1) / columns);
+  for (float em = is_narrow(room) ? 14 : 20; em >= 12 && count <= 8; em -= 1) {
+    if (const auto cards = cards_of(tables, room, em, columns, fixed)) return *cards;
+  }
   for (int rows = 1; rows <= count; ++rows) {
-    for (float em = 26; em >= (rows == 1 ? 13 : 12); em -= 1) {
-      if (const auto cards = cards_of(tables, room, em, rows)) return *cards;
+    for (float em = 20; em >= (rows == 1 ? 13 : 12); em -= 1) {
+      if (const auto cards = cards_of(tables, room, em, (count + rows - 1) / rows, rows))
+        return *cards;
     }
   }
   return {.grid = fit(count, room, {.gap = 6, .widest = 12, .most_h = 24})};
@@ -95,14 +103,15 @@ Cards cards_in(const std::vector<TableCard>& tables, const Place& room) {
 Grid blocks_in(const PoolView& pool, Place room) {
   const auto count = static_cast<int>(pool.blocks.size());
   const bool flat = pool.block_size <= 4;
-  const CellShape shape{.gap = count > 256  ? 2.0f
-                               : count > 32 ? 6.0f
-                                            : 12.0f,
+  const CellShape shape{.gap = count > 256                     ? 2.0f
+                               : count > 32 || is_narrow(room) ? 6.0f
+                                                               : 12.0f,
                         .flattest = flat ? 1.25f : 1.0f,
                         .widest = flat                   ? 3.4f
                                   : pool.block_size <= 8 ? 2.4f
                                                          : 1.6f,
-                        .round_to = 4};
+                        .round_to = 4,
+                        .full_rows = std::has_single_bit(pool.blocks.size())};
   const float each = room.w / static_cast<float>(count);
   const float high = each < 130 ? room.h : std::min(room.h, each / shape.flattest);
   Grid grid = fit(count, {room.x, room.y, room.w, high}, shape);
@@ -123,12 +132,12 @@ class Picture {
     const float lines = pool_.blocks.size() > 64 ? 14.0f : std::min(90.0f, 0.12f * room.h);
     const float top = cards_.grid.area.bottom() + lines;
     blocks_ = blocks_in(pool_, {room.x, top, room.w, room.bottom() - below - top});
-    const bool left_out = links();  // first, so that lines lie under the boxes that they join
+    draw_pool();
+    const bool left_out = links();  // over the blocks, under the cards
     for (size_t i = 0; i < tables_.size(); ++i) {
       table(tables_[i], cards_.grid.cell(static_cast<int>(i)));
     }
     if (tables_.empty()) heading(scene_, "none", cards_.grid.cell(0), "no table yet");
-    draw_pool();
     return left_out;
   }
 
@@ -147,8 +156,8 @@ class Picture {
   Grid blocks_;
 };
 
-/// From each entry to its block, where the lines of its holders arrive side by side. Returns
-/// whether lines are left out.
+/// From each entry to its block, where the lines of its holders arrive side by side: each with a
+/// rim of the ground and a dot at its end. Returns whether lines are left out.
 bool Picture::links() {
   size_t count = 0;
   for (const TableCard& table : tables_) count += table.block_ids.size();
@@ -163,11 +172,14 @@ bool Picture::links() {
       const float part = static_cast<float>(holder - block.owners.begin() + 1) /
                          static_cast<float>(block.owners.size() + 1);
       const Place from = cards_.entry(card, i), to = blocks_.cell(block.id);
-      Shape& line =
-          scene_.line(fmt::format("{}/link {}", table.sequence.name, i), from.middle_x(),
-                      from.bottom(), to.x + to.w * part, to.y, full(table.sequence.hue), 2);
-      line.only_lit = !always;
-      line.opacity = 0.8f;
+      const std::string id = fmt::format("{}/link {}", table.sequence.name, i);
+      const float x = to.x + to.w * part;
+      const size_t before = scene_.shapes().size();
+      scene_.line(id + "/rim", from.middle_x(), from.bottom(), x, to.y, paint(Ink::kGround), 5);
+      scene_.line(id, from.middle_x(), from.bottom(), x, to.y, full(table.sequence.hue), 2);
+      scene_.box(id + "/dot", {x - 4, to.y - 4, 8, 8}, full(table.sequence.hue)).on_top().radius =
+          4;
+      for (Shape& shape : scene_.since(before)) shape.only_lit = !always;
     }
   }
   return count > kMaxLinks;
@@ -209,7 +221,8 @@ void Picture::entry(const TableCard& table, size_t i, const Place& place) {
       .tip(fmt::format("{}, table entry {}: {}, {} of {} filled", name, i, block, filled,
                        kv::count_of(table.block_size, "slot")))
       .selecting(name)
-      .lighting({block, fmt::format("{}/link {}", name, i)});
+      .lighting(
+          {block, fmt::format("{}/link {}", name, i), fmt::format("{}/link {}/rim", name, i)});
   scene_.label(id + "/id", place.inset(2), std::to_string(table.block_ids[i]),
                {.size = 1.1f * cards_.em, .align = Align::kCentre});
 }
@@ -241,6 +254,7 @@ void Picture::draw_pool() {
       auto& lights = scene_.find(fmt::format("block {}", table.block_ids[i]))->lights;
       lights.push_back(fmt::format("{}/entry {}", name, i));
       lights.push_back(fmt::format("{}/link {}", name, i));
+      lights.push_back(fmt::format("{}/link {}/rim", name, i));
     }
   }
 }
@@ -289,9 +303,11 @@ void move_card(Scene& scene, const std::vector<TableCard>& before, const TableCa
     if (flips && !forked) {
       ring(scene, "ring around " + name + entry, name + entry, Ink::kMark, when.flips);
     }
-    if (Shape* line = scene.find(name + link)) {
+    for (const char* part : {"", "/rim", "/dot"}) {
+      Shape* const line = scene.find(name + link + part);
+      if (line == nullptr) continue;
       line->during(flips || !is_old ? when.flips : same != nullptr ? when.shifts : settles);
-      if (forked && is_old) line->comes_from(card.origin + link, settles);
+      if (forked && is_old) line->comes_from(card.origin + link + part, settles);
     }
   }
 }
@@ -303,7 +319,8 @@ void end_card(Scene& scene, const TableCard& card, const Span& when) {
     scene.ends(name + part, when, true);
   }
   for (size_t i = 0; i < card.block_ids.size(); ++i) {
-    for (const char* part : {"/entry {}", "/entry {}/id", "/link {}"}) {
+    for (const char* part :
+         {"/entry {}", "/entry {}/id", "/link {}", "/link {}/rim", "/link {}/dot"}) {
       scene.ends(name + fmt::format(fmt::runtime(part), i), when);
     }
   }

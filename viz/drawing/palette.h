@@ -22,8 +22,8 @@ constexpr Colour with_alpha(Colour colour, uint32_t alpha) {
 }
 
 inline constexpr std::array<Colour, kNumHues> kHues = {rgb(0x56B4E9), rgb(0xE69F00), rgb(0x2BC49A),
-                                                       rgb(0xF0E442), rgb(0xE58CC0), rgb(0xF07B4A),
-                                                       rgb(0x6F9BFF), rgb(0xB8C4D0)};
+                                                       rgb(0xBCAC2A), rgb(0xE58CC0), rgb(0xF07B4A),
+                                                       rgb(0x6F9BFF), rgb(0x9EAAB6)};
 inline constexpr std::array<Colour, kNumHues> kDarkHues = {
     rgb(0x0072B2), rgb(0xB86E00), rgb(0x00805D), rgb(0x857800),
     rgb(0xA63F7D), rgb(0xBB450C), rgb(0x3A55CC), rgb(0x5A6877)};
@@ -31,6 +31,7 @@ inline constexpr std::array<Colour, kNumHues> kDarkHues = {
 struct Theme {
   Colour ground, panel, cell, line, dim, text, mark, error;
   Colour accent, popup, field, field_over, button, button_over, pressed, chosen;
+  float fill;  // strength of a field's hue, see soft(): a dark ground takes more of it away
   const std::array<Colour, kNumHues>& hues;
 
   Colour operator()(const Paint& paint) const {
@@ -40,7 +41,8 @@ struct Theme {
                               ? hues[static_cast<size_t>((paint.hue % n + n) % n)]
                               : inks[static_cast<size_t>(paint.ink)];
     if (paint.ink == Ink::kNone) return 0;
-    return with_alpha(colour, static_cast<uint32_t>(255.0f * paint.strength + 0.5f));
+    const float strength = paint == soft(paint.hue) ? fill : paint.strength;
+    return with_alpha(colour, static_cast<uint32_t>(255.0f * strength + 0.5f));
   }
 };
 inline constexpr Theme kDark = {.ground = rgb(0x14171C),
@@ -59,6 +61,7 @@ inline constexpr Theme kDark = {.ground = rgb(0x14171C),
                                 .button_over = rgb(0x3C4A5C),
                                 .pressed = rgb(0x4A6A88),
                                 .chosen = rgb(0x31536E),
+                                .fill = 0.48f,
                                 .hues = kHues};
 inline constexpr Theme kLight = {.ground = rgb(0xFFFFFF),
                                  .panel = rgb(0xF3F5F8),
@@ -76,6 +79,7 @@ inline constexpr Theme kLight = {.ground = rgb(0xFFFFFF),
                                  .button_over = rgb(0xCBD6E1),
                                  .pressed = rgb(0xA9C4DE),
                                  .chosen = rgb(0xB5D3EA),
+                                 .fill = 0.34f,
                                  .hues = kDarkHues};
 
 /// The window's. Files have both.

@@ -190,7 +190,7 @@ void block(Scene& scene, const PoolView& pool, const BlockView& block, const Pla
   const Place inside = at.inset(labelled ? 5 : 2);
   const float head = labelled ? std::clamp(0.2f * at.h, 17.0f, 28.0f) : 0;
   const Place body{inside.x, inside.y + head, inside.w, inside.h - head};
-  const float flattest = is_in_text(scene.room()) ? 1.6f : 0.9f;  // words are wide
+  const float flattest = scene.room().w <= kTextWidth ? 1.6f : 0.9f;  // words are wide
   const Grid slots = slots_of(body, pool.block_size, flattest);
   if (std::min(slots.w, slots.h) >= kLeastSlot) {
     draw_slots(scene, pool, block, slots);

@@ -28,7 +28,7 @@ class Writer {
   std::string drawn(SvgPen& pen, const Element& element);
 
   Film film_;
-  const float still_;  // the moment that stands where nothing may move
+  const float still_;  // the moment that is shown where nothing may move
   std::string style_;
   std::unordered_map<std::string, std::string> names_;  // of the rules that elements share
 };

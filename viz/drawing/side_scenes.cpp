@@ -9,7 +9,7 @@
 namespace viz {
 namespace {
 
-constexpr float kRow = 42, kValue = 18, kName = 12;
+constexpr float kRow = 42, kValue = 20, kName = 12, kWidest = 150;
 
 struct Figures {
   std::vector<Counter> shown;
@@ -17,7 +17,7 @@ struct Figures {
   float w = 0;  // of a column
 };
 
-/// The largest number of columns that cuts no name.
+/// The largest number of columns that cuts no name; four counters stand in one row or two.
 Figures laid_out(const Page& page, float width) {
   Figures figures;
   float widest = 0;
@@ -27,15 +27,15 @@ Figures laid_out(const Page& page, float width) {
     figures.shown.push_back(std::move(counter));
   }
   const auto fitting = static_cast<int>(width / (widest + 6));
-  figures.columns = std::clamp(fitting, 1, 3);
-  figures.w = width / static_cast<float>(figures.columns);
+  const bool are_four = figures.shown.size() == 4;
+  figures.columns = are_four ? (width < 330 ? 2 : 4) : std::clamp(fitting, 1, 3);
+  figures.w = std::min(width / static_cast<float>(figures.columns), kWidest);
   return figures;
 }
 
 }  // namespace
 
-Room figures_room(const Place& side, const Page& page) {
-  const float width = side.w - 2 * kSidePad;
+Room figures_room(float width, const Page& page) {
   const Figures figures = laid_out(page, width);
   const auto count = static_cast<int>(figures.shown.size());
   return {width, kRow * static_cast<float>((count + figures.columns - 1) / figures.columns)};
@@ -59,6 +59,41 @@ Scene figures_of(const Page& page, const Room& room) {
     scene.label(id + "/label", {cell.x, cell.y + 22, cell.w, 16}, counter.label,
                 {.size = kName, .paint = {Ink::kDim}});
     ++index;
+  }
+  return scene;
+}
+
+Scene films_of(const std::vector<Scenario>& scenarios, const Room& room, bool in_column) {
+  constexpr float kGap = 6, kSign = 19, kPad = 5, kAround = kSign + kPad;
+  Scene scene(room);
+  const auto count = static_cast<float>(scenarios.size());
+  float all = 0;  // width of the titles; in a row each has its share of the room
+  for (const Scenario& one : scenarios) all += text_width(one.shown_title(), 1);
+  const float tall = in_column ? (room.h + kGap) / count - kGap : room.h;
+  const auto width = [&](const Scenario& one) {
+    const float rest = room.w + kGap - count * (kGap + kAround);
+    return in_column ? room.w - kAround : rest * text_width(one.shown_title(), 1) / all;
+  };
+  float size = 13.5f;
+  const auto height = [&](const Scenario& one) {
+    return 1.4f * size * static_cast<float>(wrapped(one.shown_title(), size, width(one)).size());
+  };
+  while (size > 10 &&
+         std::ranges::any_of(scenarios, [&](const Scenario& one) { return height(one) > tall; })) {
+    size -= 0.5f;
+  }
+  Place at{0, 0, 0, tall};
+  for (const Scenario& one : scenarios) {
+    const std::string id = "film/" + one.name;
+    const float wide = std::min(width(one), text_width(one.shown_title(), size) + 4);
+    at.w = in_column ? room.w : wide + kAround;
+    scene.box(id, at, paint(Ink::kPanel), paint(Ink::kLine)).radius = 6;
+    scene.label(id + "/sign", {at.x + kPad, at.y, kSign - kPad, tall}, "\u25B6",
+                {.size = 10, .paint = {Ink::kDim}});
+    scene.paragraph(id + "/title",
+                    {at.x + kSign, at.y + (tall - height(one)) / 2, width(one), tall},
+                    one.shown_title(), {.size = size});
+    (in_column ? at.y : at.x) += (in_column ? tall : at.w) + kGap;
   }
   return scene;
 }

@@ -8,8 +8,8 @@
 namespace viz {
 namespace {
 
-// On a phone, in points: letters, the scrollbar below the picture, the room that pages need.
-constexpr float kLeastLetters = 11, kBar = 13, kLeastHeight = 475;
+// On a phone, in points: letters, the scrollbar beside the picture.
+constexpr float kLeastLetters = 11, kBar = 13;
 
 /// Returns whether the picture scrolls to a change of the shape.
 bool counts(const Shape& shape) {
@@ -29,53 +29,69 @@ Place around(const Place& a, const Place& b) {
 
 }  // namespace
 
-WindowLayout window_layout(float width, float height, bool tabs) {
-  constexpr float kEdge = 10, kGap = 8, kTabs = 32;
+WindowLayout window_layout(float width, float height, const Parts& parts) {
+  constexpr float kEdge = 10, kGap = 8, kTabs = 32, kCounters = 42;
   const float inner = width - 2 * kEdge;
   const bool upright = width < 700 && height > width, sideways = width < 1000 && height < 480;
-  const float player = upright ? 2 * kTouch + kGap : 32;
-  const float side = std::round(std::clamp((sideways ? 0.29f : 0.235f) * width, 200.0f, 320.0f));
-  const float sentence = upright ? 68.0f : height < 720 ? 46.0f : 54.0f;
   WindowLayout layout;
   layout.on_phone = upright || sideways;
   layout.upright = upright;
-  layout.tabs = {kEdge, kGap, inner, kTabs};
-  layout.player = {kEdge, height - kGap - player, inner, player};
-  layout.sentence = {kEdge, layout.player.y - kGap - sentence, inner, sentence};
-  const float top = tabs ? layout.tabs.bottom() + kGap : kGap;
-  if (sideways) {
-    const float tall = layout.player.y - kGap - top, words = std::round(0.3f * tall);
-    layout.main = {kEdge, top, inner - side - 12, tall};
-    layout.side = {kEdge + inner - side, top, side, tall - kGap - words};
+  float top = kGap, bottom = height - kGap;
+  const auto from_top = [&](float tall) {
+    const Place at{kEdge, top, inner, tall};
+    top = at.bottom() + kGap;
+    return at;
+  };
+  const auto from_bottom = [&](float x, float wide, float tall) {
+    const Place at{x, bottom - tall, wide, tall};
+    bottom = at.y - kGap;
+    return at;
+  };
+  if (parts.tabs) layout.tabs = from_top(kTabs);
+  if (parts.player) {
+    const float tall = !upright     ? (sideways ? 32.0f : 36.0f)
+                       : parts.film ? 2 * kTouch + kGap
+                                    : kTouch;
+    layout.player = from_bottom(kEdge, inner, tall);
+  }
+  const bool counts_apart = !parts.side || (upright && parts.actions);
+  if (counts_apart) layout.counters = from_top(kCounters);
+  const float side =
+      parts.side ? std::round(std::clamp((sideways ? 0.29f : 0.235f) * width, 200.0f, 320.0f)) : 0;
+  const float wide = upright || !parts.side ? inner : inner - side - 12;
+  if (sideways && parts.side) {  // the sentence is below the controls
+    const float words = std::round(0.3f * (bottom - top));
+    layout.side = {kEdge + inner - side, top, side, bottom - top - kGap - words};
     layout.sentence = {layout.side.x, layout.side.bottom() + kGap, side, words};
-    return layout;
+  } else {
+    if (upright && parts.actions) {
+      const float rows = parts.side ? 2 : 3;  // Undo and Reset stand there, too
+      layout.actions = from_bottom(kEdge, inner, rows * (kTouch + kGap) - kGap);
+    }
+    layout.sentence = from_bottom(kEdge, inner, upright ? 68.0f : height < 720 ? 46.0f : 54.0f);
+    if (parts.side && !upright) layout.side = {kEdge + inner - side, top, side, bottom - top};
   }
-  const float tall = layout.sentence.y - kGap - top;
-  if (upright) {  // the picture, and the rest below it
-    layout.main = {kEdge, top, inner, std::round(0.6f * tall)};
-    layout.side = {kEdge, layout.main.bottom() + kGap, inner, tall - kGap - layout.main.h};
-    return layout;
+  if (parts.actions && !upright) layout.actions = from_bottom(kEdge, wide, kActions);
+  layout.main = {kEdge, top, wide, bottom - top};
+  if (upright && parts.side) {  // the picture, and the rest below it
+    layout.main.h = std::round((parts.actions ? 0.7f : 0.6f) * layout.main.h);
+    const float y = layout.main.bottom() + kGap;
+    layout.side = {kEdge, y, inner, bottom - y};
   }
-  layout.side = {kEdge + inner - side, top, side, tall};
-  layout.main = {kEdge, top, inner - side - 12, tall};
   return layout;
 }
 
-Place cards_place(const WindowLayout& layout) {
-  Place at = layout.main;
-  if (layout.on_phone) at.w = layout.tabs.w, at.h = layout.sentence.bottom() - at.y;
-  return at;
-}
-
-Room picture_room(const WindowLayout& layout) {
+Room picture_room(const WindowLayout& layout, const Room& least) {
   const Place& main = layout.main;
   if (main.w >= kTextWidth && !layout.on_phone) return {main.w, main.h};
-  return {kTextWidth, std::max((main.h - kBar) / picture_part(layout), kLeastHeight)};
+  const float wide = std::clamp(main.w - kBar, least.w, kTextWidth);
+  return {wide, std::max((main.h - kBar) / picture_part(layout, least), least.h)};
 }
 
-float picture_part(const WindowLayout& layout) {
+float picture_part(const WindowLayout& layout, const Room& least) {
   const float wide = layout.main.w - (layout.on_phone ? kBar : 0);
-  return std::clamp(wide / kTextWidth, kLeastLetters / kTextLetters, 1.0f);
+  return std::clamp(wide / std::clamp(wide, least.w, kTextWidth), kLeastLetters / kTextLetters,
+                    1.0f);
 }
 
 Place changed_place(const Scene& before, const Scene& now) {

@@ -9,27 +9,33 @@ namespace viz {
 
 /// The page's picture has most of the window. The parts beside and below it keep their size, so
 /// that nothing jumps while a scenario plays. On a phone held upright nothing is beside it, and the
-/// player has two rows. On a phone held sideways the sentence is below the controls, which leaves
-/// its row to the picture. In points.
+/// player of a film has two rows. On a phone held sideways the sentence is below the controls,
+/// which leaves its row to the picture. In points.
 struct WindowLayout {
   Place tabs;             // on top
   Place main;             // the page's picture
+  Place actions;          // the large buttons below it
+  Place counters;         // in a row above the picture; empty: they are in the side
   Place side;             // counters, controls, log; below the picture on a phone held upright
-  Place sentence;         // the scenario's sentence
+  Place sentence;         // what the scenario says, or what happened
   Place player;           // at the bottom
   bool on_phone = false;  // controls have room for a finger, and the picture scrolls
   bool upright = false;   // a phone held upright
 };
-inline constexpr float kTouch = 32;  // points: the least height of a control for a finger
-WindowLayout window_layout(float width, float height, bool tabs = true);
-/// The place of the first screen, which takes all but the tabs and the player on a phone.
-Place cards_place(const WindowLayout& layout);
+inline constexpr float kTouch = 32;    // points: the least height of a control for a finger
+inline constexpr float kActions = 38;  // the height of a large button
+/// What there is in the window; what there is not leaves its room to the picture.
+struct Parts {
+  bool tabs = true, actions = false, side = true, player = true;
+  bool film = true;  // the player has one: on a phone held upright it takes a row of its own
+};
+WindowLayout window_layout(float width, float height, const Parts& parts = {});
 /// The room for which a page lays out its picture: `main`, but at least as wide as a picture in a
-/// text, and on a phone just as wide.
-Room picture_room(const WindowLayout& layout);
+/// text; on a phone just as wide, or as narrow as the page can be (PageInfo::least).
+Room picture_room(const WindowLayout& layout, const Room& least);
 /// The scale of the picture: 1, or less in a narrow window, but never so small that its letters
 /// cannot be read. A picture that is still too large is panned.
-float picture_part(const WindowLayout& layout);
+float picture_part(const WindowLayout& layout, const Room& least);
 /// The place around all boxes of `now` that are new or have changed; empty if there are none. Boxes
 /// of the legend and boxes that lie over others do not count.
 Place changed_place(const Scene& before, const Scene& now);

@@ -5,6 +5,7 @@
 #include <imgui_internal.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <utility>
@@ -14,8 +15,26 @@
 namespace viz {
 namespace {
 
-constexpr float kFontPoints = 15, kSmallPoints = 13;
+constexpr float kFontPoints = 15, kSmallPoints = 14;
 constexpr double kTooltipAfter = 0.6;  // seconds that the mouse rests on a control
+
+ImVec4 colour(Colour c) { return ImGui::ColorConvertU32ToFloat4(c); }
+
+float width_of(std::string_view text) {
+  return ImGui::CalcTextSize(text.data(), text.data() + text.size()).x;
+}
+
+/// Marks the letter in the label of the last button, if it is there.
+void underline_label(std::string_view label, char letter) {
+  const auto same = [&](char c) { return letter != 0 && std::toupper(c) == letter; };
+  const auto at = static_cast<size_t>(std::ranges::find_if(label, same) - label.begin());
+  if (at == label.size()) return;
+  const ImVec2 a = ImGui::GetItemRectMin(), b = ImGui::GetItemRectMax();
+  const float x = (a.x + b.x - width_of(label)) / 2 + width_of(label.substr(0, at));
+  const float y = std::round((a.y + b.y + ImGui::GetFontSize()) / 2);
+  ImGui::GetWindowDrawList()->AddLine(ImVec2(x, y), ImVec2(x + width_of(label.substr(at, 1)), y),
+                                      ImGui::GetColorU32(ImGuiCol_Text));
+}
 
 void show_tooltip(std::string_view text) {
   ImGui::BeginTooltip();
@@ -23,12 +42,6 @@ void show_tooltip(std::string_view text) {
   ImGui::TextUnformatted(text.data(), text.data() + text.size());
   ImGui::PopTextWrapPos();
   ImGui::EndTooltip();
-}
-
-ImVec4 colour(Colour c) { return ImGui::ColorConvertU32ToFloat4(c); }
-
-float width_of(std::string_view text) {
-  return ImGui::CalcTextSize(text.data(), text.data() + text.size()).x;
 }
 
 /// A label and what makes it unique.
@@ -138,22 +151,50 @@ void ImGuiUi::place(float width) {
 bool ImGuiUi::shell_button(std::string_view name, std::string_view label, std::string_view tooltip,
                            std::string_view disabled_because, float width) {
   place(width_of(label) + 2 * ImGui::GetStyle().FramePadding.x);
-  const bool lit = std::exchange(lit_, false);
+  const bool lit = std::exchange(lit_, false), filled = std::exchange(filled_, false);
   if (lit) ImGui::PushStyleColor(ImGuiCol_Button, ImGui::GetStyle().Colors[ImGuiCol_TabActive]);
+  if (filled) {
+    for (const ImGuiCol part : {ImGuiCol_Button, ImGuiCol_ButtonHovered, ImGuiCol_ButtonActive}) {
+      ImGui::PushStyleColor(part, window_theme->accent);
+    }
+    ImGui::PushStyleColor(ImGuiCol_Text, window_theme->ground);
+  }
   if (lit) ImGui::PushStyleVar(ImGuiStyleVar_DisabledAlpha, 1.0f);
   ImGui::BeginDisabled(!disabled_because.empty());
   const bool clicked = ImGui::Button(id_of(label, name).c_str(), ImVec2(width, 0)) ||
                        (name == entered_ && disabled_because.empty());
+  underline_label(label, std::exchange(underlined_, 0));
   ImGui::EndDisabled();
+  if (filled) ImGui::PopStyleColor(4);
   if (lit) ImGui::PopStyleVar(), ImGui::PopStyleColor();
   note_item(name, std::string(tooltip), true, disabled_because);
   return clicked;
+}
+
+bool ImGuiUi::button_over(std::string_view name, std::string_view tooltip, float x, float y,
+                          float w, float h) {
+  ImGui::SetCursorScreenPos(ImVec2(x, y));
+  const bool clicked = ImGui::InvisibleButton(id_of({}, name).c_str(), ImVec2(w, h));
+  if (ImGui::IsItemHovered()) {
+    ImGui::GetWindowDrawList()->AddRect(ImVec2(x, y), ImVec2(x + w, y + h), window_theme->accent,
+                                        6 * scale_, 0, 2 * scale_);
+  }
+  const bool entered = name == entered_;
+  note_item(name, std::string(tooltip), true, {});
+  return clicked || entered;
 }
 
 void ImGuiUi::divider() {
   same_line_ = false;
   ImGui::Separator();
 }
+
+void ImGuiUi::begin_large(float height) {
+  const float around = (height * scale_ - ImGui::GetFontSize()) / 2;
+  ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, ImVec2(14 * scale_, std::floor(around)));
+}
+
+void ImGuiUi::end_large() { ImGui::PopStyleVar(); }
 
 void ImGuiUi::begin_small() {
   const ImVector<ImFont*>& fonts = ImGui::GetIO().Fonts->Fonts;
@@ -175,7 +216,7 @@ bool ImGuiUi::button(std::string_view name, std::string_view label, std::string 
 }
 
 /// Room for a field with its name after it, or above it where the column is narrow. Returns what
-/// stands after the field.
+/// is after the field.
 std::string ImGuiUi::begin_field(std::string_view name, std::string_view text, float width,
                                  float least) {
   const float beside = ImGui::GetStyle().ItemInnerSpacing.x + width_of(text);

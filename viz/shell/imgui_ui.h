@@ -41,10 +41,8 @@ class ImGuiUi : public Ui {
   bool shell_button(std::string_view name, std::string_view label, std::string_view tooltip,
                     std::string_view disabled_because = {}, float width = 0);
   /// The control that Tab has reached has a frame; Enter presses it. Those of the last frame count.
-  bool has_focus() const { return !probe_.focused.empty(); }
   bool has_stop(bool backward) const { return stop(backward) < stops_.size(); }
   void move_focus(bool backward);
-  void drop_focus() { probe_.focused.clear(); }
   void press_focus() { entered_ = probe_.focused; }
   /// The last item is a slider: Tab reaches it.
   void note_slider(std::string_view name, std::string_view tooltip,
@@ -52,6 +50,12 @@ class ImGuiUi : public Ui {
     note_item(name, std::string(tooltip), false, disabled_because);
   }
   void divider();
+  /// A button over something that is drawn there, in pixels.
+  bool button_over(std::string_view name, std::string_view tooltip, float x, float y, float w,
+                   float h);
+  /// Buttons of this height, in points.
+  void begin_large(float height);
+  static void end_large();
   /// Small letters, little room: for a narrow column.
   void begin_small();
   void end_small();
@@ -64,6 +68,8 @@ class ImGuiUi : public Ui {
   bool text(std::string_view name, std::string_view label, std::string* value,
             std::string_view tooltip) override;
   void light() override { lit_ = true; }
+  void fill() override { filled_ = true; }
+  void underline(char letter) override { underlined_ = letter; }
   void same_line() override;
   void heading(std::string_view text) override;
   void label(std::string_view text) override;
@@ -84,9 +90,10 @@ class ImGuiUi : public Ui {
                  std::string_view disabled_because);
 
   float scale_ = 1, least_ = 0;
-  bool same_line_ = false;     // asked for: what comes next decides if it has room
-  bool lit_ = false;           // the next button
-  std::string rests_on_ = {};  // what the mouse is over, and since when
+  bool same_line_ = false;             // asked for: what comes next decides if it has room
+  bool lit_ = false, filled_ = false;  // the next button
+  char underlined_ = 0;                // in its label
+  std::string rests_on_ = {};          // what the mouse is over, and since when
   double rests_since_ = 0;
   std::string refused_ = {};        // disabled control that the last click was on
   std::vector<std::string> stops_;  // controls that Tab reaches, in the order they are drawn in

@@ -153,9 +153,7 @@ void draw(const Options& options, viz::Shell& shell, int width, int height, floa
     shell.hold(static_cast<float>(options.at));
     play(shell.session(), options.script, 1);
   }
-  do {
-    headless.frame();
-  } while (shell.is_drafting());
+  headless.frame();
   if (options.frame_time) {
     constexpr int kFrames = 100;
     const auto begin = std::chrono::steady_clock::now();

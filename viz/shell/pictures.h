@@ -20,7 +20,7 @@ struct Picture {
   size_t steps = 0;                                   // of the scenario; 0: all
   bool plays = false;                                 // an animation of these steps
   size_t from = 1;                                    // its first step; those before prepare it
-  size_t still = 0;  // after this step it stands where nothing may move; 0: after the last one
+  size_t still = 0;  // the step after which it is shown where nothing may move; 0: the last one
   Room room = {860, 420};  // of an SVG
 
   bool is_svg() const { return file.ends_with(".svg"); }

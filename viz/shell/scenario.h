@@ -4,10 +4,10 @@
 // session can be recorded, replayed, undone and tested.
 //
 //   page 05                  # first line: whose scenario this is
-//   order 2                  # its card's place on the first screen; it may be left out
-//   title "Who pays?"        # on its card; else the file's name
+//   order 2                  # its place among the page's films; it may be left out
+//   title "Who pays?"        # its name there; else the file's
 //   new A
-//   say "A prompt of 64."    # caption, shown while it plays; what stands before the first one is
+//   say "A prompt of 64."    # caption, shown while it plays; what is before the first one is
 //   append A 64              # no step: the scenario begins with it
 //   fork A B
 //   expect used 4            # a counter of the page; also: expect used >= 4
@@ -47,8 +47,8 @@ Command parse_command(std::string_view line, int number = 0);
 struct Scenario {
   std::string name;        // file name without its ending
   std::string page;        // "05"
-  int order = 0;           // of its card, from 1 on; 0: after those that have one
-  std::string title = {};  // of its card; empty: its name
+  int order = 0;           // among the films, from 1 on; 0: after those that have one
+  std::string title = {};  // among the films; empty: its name
   std::vector<Command> commands;
 
   /// Throws kv::UserError, with file and line, for a file that cannot be read, is empty, does not

@@ -13,7 +13,6 @@ namespace {
 
 // Dear ImGui names a font's size by its line's height, 1.164 em of DejaVu Sans.
 constexpr float kLinePerEm = 1.164f;
-constexpr float kLeastText = 4;  // pixels; smaller text, in a miniature, cannot be read
 
 /// Draws shapes at a scale, with (0, 0) at an origin.
 class Painter {
@@ -149,7 +148,6 @@ const ImFont& font_for(float pixels, const std::string& text) {
 
 void Painter::label(const Shape& shape, Colour colour) {
   const float pixels = shape.size * kLinePerEm * scale_;
-  if (pixels < kLeastText) return;
   const ImFont& font = font_for(pixels, shape.text);
   const char *begin = shape.text.data(), *end = begin + shape.text.size();
   const float wide = font.CalcTextSizeA(pixels, FLT_MAX, 0, begin, end).x;
@@ -231,13 +229,6 @@ SceneClick draw_scene(Ui& ui, const Scene& scene, const std::vector<Drawn>& draw
   ImGui::PopClipRect();
   ImGui::Dummy(ImVec2(scene.room().w * s, scene.room().h * s));
   return click;
-}
-
-void draw_miniature(const Scene& scene, float x, float y, float scale) {
-  Painter painter(*ImGui::GetWindowDrawList(), ImVec2(x, y), scale);
-  for (const Drawn& one : at_rest(scene)) {
-    if (!one.shape.only_lit) painter.draw(one);
-  }
 }
 
 }  // namespace viz

@@ -18,7 +18,5 @@ struct SceneClick {
 /// what the mouse meets, `drawn` what is seen of it at this moment. `part` scales it; 1 is its own
 /// size.
 SceneClick draw_scene(Ui& ui, const Scene& scene, const std::vector<Drawn>& drawn, float part = 1);
-/// The same picture small, at a place in pixels: nothing in it can be clicked.
-void draw_miniature(const Scene& scene, float x, float y, float scale);
 
 }  // namespace viz

@@ -50,7 +50,21 @@ std::string sentence_at(const Scenario& scenario, size_t begin, size_t position)
 
 }  // namespace
 
-Session::Session(std::unique_ptr<Page> page) : page_(std::move(page)) {}
+Session::Session(std::unique_ptr<Page> page) : page_(std::move(page)) { open(); }
+
+/// What a page without a scenario begins with.
+std::vector<Command> Session::opening() const {
+  std::vector<Command> lines;
+  for (const std::string& line : page_->info().opening) lines.push_back(parse_command(line));
+  return lines;
+}
+
+void Session::open() {
+  page_->reset();
+  log_.clear();  // what happened is what has happened up to here
+  for (const Command& command : opening()) do_on_page(command);
+  moves_on_ = false;
+}
 
 void Session::tell(std::string text, bool error) {
   if (log_.size() >= kMaxLogLines) log_.erase(log_.begin());
@@ -76,18 +90,21 @@ void Session::apply(const Command& command, bool of_scenario) {
     expect(command);
   } else if (command.verb == "fails") {
     fails(command);
+  } else if (command.verb == "reset" && !of_scenario) {
+    command.check_count(0, 0);
+    reset();
   } else {
-    Done done{.what = command.text(), .anew = command.verb == "reset"};
+    Done done{.what = command.text(), .restarts = command.verb == "reset"};
     const bool went_on = !page_->next_step().empty();
     std::string story = do_on_page(command);
-    if (!done.anew) done.commands.push_back(command);
+    if (!done.restarts) done.commands.push_back(command);
     done.before = place_;
     // A scenario goes on from its own state only: playing then goes on with what is shown.
     const bool goes_on = !went_on && !page_->next_step().empty();
     const bool at_begin = scenario() && position() == place_.story->begin;
-    if (!done.anew && !of_scenario && (at_begin || goes_on)) go_to({});
+    if (!done.restarts && !of_scenario && (at_begin || goes_on)) go_to({});
     done.after = place_;
-    if (done.anew) log_.clear();
+    if (done.restarts) log_.clear();
     note(std::move(done));
     undone_.clear();
     tell(std::move(story), false);
@@ -97,7 +114,7 @@ void Session::apply(const Command& command, bool of_scenario) {
 /// A page that goes on by itself for days has one entry for that.
 void Session::note(Done done) {
   Done* const last = done_.empty() ? nullptr : &done_.back();
-  if (last != nullptr && !last->anew && last->what == done.what && done.before == done.after &&
+  if (last != nullptr && !last->restarts && last->what == done.what && done.before == done.after &&
       last->before == last->after && last->after == done.after) {
     last->times += done.times;
   } else {
@@ -137,7 +154,7 @@ bool Session::try_run(const std::string& text) {
 
 /// Does it again, and tells it as it was told.
 void Session::do_all(const Done& done) {
-  if (done.anew) {
+  if (done.restarts) {
     ++revision_;
     page_->reset();
     log_.clear();
@@ -171,17 +188,16 @@ void Session::add_steps(const std::vector<Command>& commands, size_t end, Done& 
 bool Session::replay(size_t count) {
   ++revision_;
   playing = false;
-  size_t first = count;  // the last one that begins anew
-  while (first > 0 && !done_[--first].anew) {
+  size_t first = count;  // the last one that starts over
+  while (first > 0 && !done_[--first].restarts) {
   }
   try {
-    page_->reset();
-    log_.clear();  // what happened is what has happened up to here
+    open();
     for (size_t i = first; i < count; ++i) do_all(done_[i]);
     moves_on_ = false;
     return true;
   } catch (const std::runtime_error& error) {
-    tell(fmt::format("{}; the page begins anew, redo tries again", error.what()), true);
+    tell(fmt::format("{}; the page starts over, redo tries again", error.what()), true);
   }
   page_->reset();
   moves_on_ = false;
@@ -234,23 +250,24 @@ void Session::redo() {
     do_all(next);
   } catch (const std::runtime_error& error) {
     const std::string why = fmt::format("redo: {}", error.what());
-    if (next.anew) replay(done_.size());
+    if (next.restarts) replay(done_.size());
     return tell(why, true);
   }
-  moves_on_ = !next.anew;
+  moves_on_ = !next.restarts;
   go_to(next.after);
   note(std::move(undone_.back()));
   undone_.pop_back();
 }
 
 /// An empty page, and a scenario at its beginning; what was there comes back by undo.
-void Session::begin_anew(std::string what, const std::shared_ptr<const Story>& story) {
+void Session::start_over(std::string what, const std::shared_ptr<const Story>& story) {
   Done done{.what = std::move(what),
-            .anew = true,
+            .restarts = true,
             .before = place_,
             .after = {story, story ? story->begin : 0}};
   const Place place = done.after;
   if (story) add_steps(story->scenario.commands, place.position, done);
+  if (!story) done.commands = opening();
   try {
     do_all(done);
     page_->check_invariants();
@@ -267,7 +284,7 @@ void Session::begin_anew(std::string what, const std::shared_ptr<const Story>& s
 
 void Session::reset() {
   try {
-    begin_anew("reset", place_.story);
+    start_over("reset", place_.story);
   } catch (const kv::UserError& error) {
     tell(error.what(), true);
   }
@@ -281,17 +298,19 @@ void Session::go_to(const Place& place) {
   wait_ = seconds_to_read(caption_);
 }
 
+void Session::close() { start_over("close", nullptr); }
+
 size_t Session::num_steps() const {
   if (place_.story) return place_.story->ends.size();
   const auto fresh =
-      std::find_if(undone_.rbegin(), undone_.rend(), [](auto& one) { return one.anew; });
+      std::find_if(undone_.rbegin(), undone_.rend(), [](auto& one) { return one.restarts; });
   return steps_done() + static_cast<size_t>(fresh - undone_.rbegin());
 }
 
 size_t Session::steps_done() const {
   if (!place_.story) {
     size_t done = 0;
-    for (size_t i = done_.size(); i > 0 && !done_[i - 1].anew; --i) {
+    for (size_t i = done_.size(); i > 0 && !done_[i - 1].restarts; --i) {
       done += static_cast<size_t>(done_[i - 1].times);
     }
     return done;
@@ -306,7 +325,7 @@ void Session::go_to_step(size_t step) {
   const size_t end = step == 0 ? place_.story->begin : place_.story->ends[step - 1];
   if (end == position()) return;
   Done walk{.what = fmt::format("to step {} of {}", step, num_steps()),
-            .anew = true,
+            .restarts = true,
             .commands = {},
             .before = place_,
             .after = {place_.story, end},
@@ -337,9 +356,9 @@ void Session::step_back() {
 }
 
 Scenario Session::recorded(std::string name) const {
-  Scenario scenario{.name = std::move(name), .page = page_->info().lesson, .commands = {}};
+  Scenario scenario{.name = std::move(name), .page = page_->info().lesson, .commands = opening()};
   for (const Done& done : done_) {
-    if (done.anew) scenario.commands.clear();
+    if (done.restarts) scenario.commands.clear();
     for (int64_t i = 0; i < done.times; ++i) {
       for (const Command& command : done.commands) {
         if (command.verb == "reset") scenario.commands.clear();
@@ -373,7 +392,7 @@ void Session::load(Scenario scenario) {
   for (size_t end = story->begin; end < commands.size();) {
     story->ends.push_back(end = end_of_step(commands, end));
   }
-  begin_anew("load " + story->scenario.name, story);
+  start_over("load " + story->scenario.name, story);
 }
 
 /// One step. False at the end of the scenario.

@@ -17,13 +17,14 @@ namespace viz {
 
 class Session {
  public:
+  /// The page opens: see PageInfo::opening.
   explicit Session(std::unique_ptr<Page> page);
 
   Page& page() { return *page_; }
   const Page& page() const { return *page_; }
   /// Runs a command of the page, or `say`, `expect`, `fails`, `reset`. Throws UserError if it is
   /// refused, an expectation does not hold, or the device fails: the log says why, and but for a
-  /// device that failed midway the page is as it was. A scenario that stands at its beginning is
+  /// device that failed midway the page is as it was. A scenario that is at its beginning is
   /// put away when the page is changed, as it would begin on another page than it expects; and so
   /// is one during which a live run is begun. Undo brings it back.
   void run(const Command& command) { run(command, false); }
@@ -37,6 +38,7 @@ class Session {
   void undo();
   void redo();
   void reset();  // the page, and a loaded scenario to its beginning
+  void close();  // puts the scenario away, and opens the page again
 
   /// Commands that changed the page since it was new, as a scenario.
   Scenario recorded(std::string name) const;
@@ -52,8 +54,6 @@ class Session {
   /// Whether the last change was a command, so that its motion tells what happened; else the page
   /// was brought to a state that it had, or will have.
   bool moves_on() const { return moves_on_; }
-  /// Nothing has been done yet.
-  bool is_new() const { return done_.empty() && undone_.empty() && !scenario(); }
   /// Lines told by the commands that led to the shown state, since the page was new, and refusals
   /// since the last walk back.
   const std::vector<LogLine>& log() const { return log_; }
@@ -114,7 +114,7 @@ class Session {
   /// Change that one undo takes back.
   struct Done {
     std::string what;
-    bool anew = false;                   // from an empty page on
+    bool restarts = false;               // from an empty page on
     std::vector<Command> commands = {};  // of the page
     Place before = {}, after = {};
     bool is_walk = false;  // by go_to_step()
@@ -130,9 +130,11 @@ class Session {
   void go_to_own(size_t step);
   std::string do_on_page(const Command& command);
   void do_all(const Done& done);
-  void begin_anew(std::string what, const std::shared_ptr<const Story>& story);
+  void start_over(std::string what, const std::shared_ptr<const Story>& story);
   static void add_steps(const std::vector<Command>& commands, size_t end, Done& done);
   bool replay(size_t count);
+  std::vector<Command> opening() const;
+  void open();
   static Place unannounced(Place place);
   void go_to(const Place& place);
   bool play_step();

@@ -4,7 +4,9 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
+#include <climits>
 #include <cstdlib>
 #include <map>
 #include <utility>
@@ -17,22 +19,34 @@ namespace viz {
 
 constexpr double kNextDigit = 1;  // seconds within which a second digit follows
 
+namespace {
+
+/// The digits that open a lesson's page: "7" for "07", "13" one after the other; else none.
 std::string key_of(const std::string& lesson) {
   const int number = std::atoi(lesson.c_str());
-  return number == 0 ? lesson.substr(0, 1) : std::to_string(number);
+  return number == 0 ? "" : std::to_string(number);
 }
 
-Shell::Shell(PageFactory make_pages, std::vector<Scenario> scenarios, Outside outside)
-    : make_pages_(std::move(make_pages)), outside_(std::move(outside)) {
+bool is_live(const Scenario& scenario) {
+  return std::ranges::any_of(scenario.commands,
+                             [](const Command& command) { return command.verb == "live"; });
+}
+
+}  // namespace
+
+Shell::Shell(const PageFactory& make_pages, const std::vector<Scenario>& scenarios, Outside outside)
+    : outside_(std::move(outside)) {
   open_name_ = outside_.open_first;
-  for (std::unique_ptr<Page>& page : make_pages_()) {
-    const PageInfo info = page->info();
-    std::vector<Scenario> own;
+  for (std::unique_ptr<Page>& page : make_pages()) {
+    std::vector<Scenario> films;
     for (const Scenario& scenario : scenarios) {
-      if (scenario.page == info.lesson) own.push_back(scenario);
+      if (scenario.page == page->info().lesson) films.push_back(scenario);
     }
-    tabs_.push_back({.session = std::make_unique<Session>(std::move(page)),
-                     .cards = Cards(info, std::move(own))});
+    std::ranges::stable_sort(films, {}, [](const Scenario& one) {
+      return std::pair(is_live(one), one.order > 0 ? one.order : INT_MAX);
+    });
+    tabs_.push_back(
+        {.session = std::make_unique<Session>(std::move(page)), .films = std::move(films)});
   }
 }
 
@@ -63,7 +77,7 @@ void Shell::go_to_tab(size_t index) {
 
 bool Shell::is_busy() const {
   const Tab& here = tabs_[current_];
-  return here.session->playing || here.stage.moving() || here.figures.moving() || drafting_ ||
+  return here.session->playing || here.stage.moving() || here.figures.moving() ||
          !pressed_.empty() || announces_work() || changed_ != Place{};
 }
 
@@ -102,20 +116,31 @@ void Shell::copy() {
   }
 }
 
+/// What the window has now. A page inside a text has a player while it plays a scenario.
+Parts Shell::parts() const {
+  const Session& s = *tab().session;
+  const bool acts = !s.page().actions().empty(), small = embedded && acts;
+  const bool film = s.scenario() != nullptr || (s.can_step() && !acts);
+  return {
+      .tabs = !embedded, .actions = acts, .side = !small, .player = !small || film, .film = film};
+}
+
 void Shell::frame(float width, float height, float scale, double seconds) {
-  const WindowLayout layout = window_layout(width / scale, height / scale, tabs);
+  const WindowLayout layout = window_layout(width / scale, height / scale, parts());
   on_phone_ = layout.on_phone, upright_ = layout.upright;
   keys();  // of the controls of the last frame
   ui_.begin_frame(scale, on_phone_ ? kTouch : 0);
   // What a step computes may take seconds: the page and its sentence are on the screen meanwhile.
-  if (page_shown_ && !tab().stage.moving()) {
+  if (std::exchange(page_shown_, true) && !tab().stage.moving()) {
     const double passed = seconds * static_cast<double>(speed_);
     work(session().is_due(passed) ? session().next_verb() : "",
          [this, passed] { session().advance(passed); });
   }
-  page_shown_ = !shows_cards();
   use_colours(light ? kLight : kDark);
-  follow_page(picture_room(layout), figures_room(layout.side, session().page()), seconds);
+  const bool counts_apart = layout.counters.w > 0;
+  const float wide = counts_apart ? layout.counters.w : layout.side.w - 2 * kSidePad;
+  const Room least = session().page().info().least;
+  follow_page(picture_room(layout, least), figures_room(wide, session().page()), seconds);
   ImGui::SetNextWindowPos(ImVec2(0, 0));
   ImGui::SetNextWindowSize(ImVec2(width, height));
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(0, 0));
@@ -124,12 +149,13 @@ void Shell::frame(float width, float height, float scale, double seconds) {
                    ImGuiWindowFlags_NoScrollWithMouse | ImGuiWindowFlags_NoSavedSettings |
                    ImGuiWindowFlags_NoBringToFrontOnFocus);
   ImGui::PopStyleVar();
-  if (tabs) draw_tabs(layout.tabs);
-  const bool alone = on_phone_ && shows_cards();  // the cards have the room of both
-  draw_main(shows_cards() ? cards_place(layout) : layout.main, picture_part(layout), seconds);
-  if (!alone) draw_side(layout.side);
-  if (!alone || !notice_.empty()) draw_sentence(layout.sentence);
-  draw_player(layout.player);
+  if (layout.tabs.h > 0) draw_tabs(layout.tabs);
+  if (counts_apart) draw_counters(layout.counters);
+  draw_main(layout.main, picture_part(layout, least), seconds);
+  if (layout.actions.h > 0) draw_actions(layout.actions);
+  if (layout.side.h > 0) draw_side(layout.side, !counts_apart);
+  draw_sentence(layout.sentence);
+  if (layout.player.h > 0) draw_player(layout.player);
   if (help_) draw_help();
   if (opening_) draw_open();
   if (listing_) draw_list();
@@ -142,7 +168,6 @@ void Shell::frame(float width, float height, float scale, double seconds) {
     });
   }
   if (announces_work()) draw_sign();
-  drafting_ = shows_cards() && tab().cards.draft(make_pages_);
 }
 
 /// Runs a command now; or after this frame, if the last one of that name took long.
@@ -198,7 +223,7 @@ void Shell::follow_page(const Room& room, const Room& figures, double seconds) {
   const Room shown = here.stage.scene().room();
   const bool same_room = shown.w == room.w && shown.h == room.h;
   if (here.revision != here.session->revision() || !same_room) {
-    if (here.revision != here.session->revision()) here.shows_cards = false, notice_.clear();
+    if (here.revision != here.session->revision()) notice_.clear();
     const bool moves = motion && (seconds > 0 || held_ >= 0);
     Scene scene = page.scene(room);
     if (on_phone_ && same_room) changed_ = changed_place(here.stage.scene(), scene);
@@ -222,18 +247,12 @@ void Shell::press_play() {
   s.playing = s.can_step() && !s.playing;
 }
 
-/// On the first screen of the page.
-void Shell::pick(const std::string& what) {
-  tab().shows_cards = false;
-  for (const Scenario& scenario : tab().cards.scenarios()) {
-    if (what != "scenario/" + scenario.name) continue;
-    try {
-      load(scenario);
-      session().playing = true;
-    } catch (const kv::UserError& error) {
-      notice_ = error.what();
-    }
-    return;
+void Shell::play_film(const Scenario& film) {
+  try {
+    load(film);
+    session().playing = true;
+  } catch (const kv::UserError& error) {
+    notice_ = error.what();
   }
 }
 
@@ -250,37 +269,7 @@ void Shell::keys() {
 }
 
 bool Shell::takes_tab(bool backward) const {
-  return !ImGui::GetIO().WantTextInput && (tab_chooses(backward) || ui_.has_stop(backward));
-}
-
-/// Tab leads to the cards first.
-bool Shell::tab_chooses(bool backward) const {
-  if (!shows_cards() || ui_.has_focus()) return false;
-  const int last = static_cast<int>(tab().cards.targets().size()) - 1;
-  return backward ? tab().chosen > 0 : tab().chosen < last;
-}
-
-/// On the first screen Tab and the arrows choose a card, and Enter starts it. Returns whether the
-/// key was one of these.
-bool Shell::choose(const Pressed& pressed) {
-  Tab& here = tab();
-  if (!shows_cards() || here.revision != here.session->revision()) return false;
-  if (pressed.key == ImGuiKey_Tab && !tab_chooses(pressed.shift)) return false;
-  const std::vector<std::string> targets = here.cards.targets();
-  const bool back = pressed.key == ImGuiKey_LeftArrow || pressed.key == ImGuiKey_UpArrow ||
-                    (pressed.key == ImGuiKey_Tab && pressed.shift);
-  const bool on = pressed.key == ImGuiKey_RightArrow || pressed.key == ImGuiKey_DownArrow ||
-                  pressed.key == ImGuiKey_Tab;
-  if (pressed.key == ImGuiKey_Enter && here.chosen >= 0 && !ui_.has_focus()) {
-    pick(targets[static_cast<size_t>(here.chosen)]);
-  } else if (back || on) {
-    const int last = static_cast<int>(targets.size()) - 1;
-    ui_.drop_focus();
-    here.chosen = std::clamp(here.chosen + (back ? -1 : 1), 0, last);
-  } else {
-    return false;
-  }
-  return true;
+  return !ImGui::GetIO().WantTextInput && ui_.has_stop(backward);
 }
 
 /// Once Tab has reached the speed, the arrows change it. Returns whether the key did.
@@ -292,7 +281,7 @@ bool Shell::slides(const Pressed& pressed) {
 }
 
 void Shell::key(const Pressed& pressed) {
-  if (choose(pressed) || slides(pressed)) return;
+  if (slides(pressed)) return;
   Session& s = session();
   switch (pressed.key) {
     case ImGuiKey_Tab:
@@ -308,7 +297,7 @@ void Shell::key(const Pressed& pressed) {
     case ImGuiKey_End:
       return work("walk", [&s] { s.go_to_step(s.num_steps()); });
     case ImGuiKey_Escape:
-      if (!help_ && !opening_ && !listing_) tab().shows_cards = false;
+      if (!help_ && !opening_ && !listing_ && s.scenario() != nullptr) s.close();
       help_ = opening_ = listing_ = false;
       return;
     case ImGuiKey_Z:
@@ -333,7 +322,11 @@ void Shell::key(const Pressed& pressed) {
   }
 }
 
+/// A letter of the page's large buttons does what its button does; else it is one of the window's.
 void Shell::typed(char c) {
+  for (const Button& button : session().page().actions()) {
+    if (button.key == std::toupper(static_cast<unsigned char>(c))) return ui_.run(button.command);
+  }
   const std::map<char, std::function<void()>> actions = {
       {' ', [&] { press_play(); }},        {'r', [&] { session().reset(); }},
       {'R', [&] { session().reset(); }},   {'m', [&] { motion = !motion; }},
@@ -345,10 +338,9 @@ void Shell::typed(char c) {
   if (now - std::exchange(digit_at_, now) > kNextDigit) digits_.clear();
   digits_ = digits_.substr(digits_.empty() ? 0 : digits_.size() - 1) + c;  // the last two
   for (const std::string& keys : {digits_, std::string(1, c)}) {
-    for (size_t i = 1; i <= tabs_.size(); ++i) {  // again: the next page with the same key
-      const size_t other = (current_ + i) % tabs_.size();
-      if (key_of(tabs_[other].session->page().info().lesson) == keys) return go_to_tab(other);
-    }
+    const auto found = std::ranges::find_if(
+        tabs_, [&](const Tab& one) { return key_of(one.session->page().info().lesson) == keys; });
+    if (found != tabs_.end()) return go_to_tab(static_cast<size_t>(found - tabs_.begin()));
   }
 }
 

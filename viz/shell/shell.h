@@ -5,10 +5,10 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "viz/drawing/cards.h"
 #include "viz/drawing/stage.h"
 #include "viz/drawing/window_layout.h"
 #include "viz/page.h"
@@ -32,14 +32,14 @@ struct Outside {
   std::function<std::string(const std::string& svg)> copy = {};
 };
 
-/// The keys that open a page: "7" for "07", "13" one after the other; the first letter of a page
-/// without a number.
-std::string key_of(const std::string& lesson);
+/// All pages, new.
+using PageFactory = std::function<std::vector<std::unique_ptr<Page>>()>;
 
 class Shell {
  public:
   /// `scenarios`: what the player offers, for all pages.
-  Shell(PageFactory make_pages, std::vector<Scenario> scenarios, Outside outside = {});
+  Shell(const PageFactory& make_pages, const std::vector<Scenario>& scenarios,
+        Outside outside = {});
 
   /// Selects a page by its lesson's number. Throws UserError if there is none.
   void select(const std::string& lesson);
@@ -64,7 +64,7 @@ class Shell {
   /// A key went down: an ImGuiKey that is an arrow, Tab, Enter, Home, End, Escape, or a letter with
   /// Ctrl; or '+', '-', '0' with Ctrl. It is taken in the next frame, however short the press was.
   void press(int key, bool ctrl, bool shift) { pressed_.push_back({key, ctrl, shift}); }
-  /// Tab stays in the window: it leads to another card of the first screen, or to a control.
+  /// Tab stays in the window: it leads to a control.
   bool takes_tab(bool backward) const;
   /// A finger moves a picture that is wider than its place; whether there is one at this pixel.
   void pan(float right, float down) {
@@ -76,28 +76,25 @@ class Shell {
   bool opens_field() const { return command_line_.is_open() && !command_line_.listens(); }
   /// Something moves or plays, so the next frame is another picture without any input.
   bool is_busy() const;
-  /// Stills of the first screen are still being made, one step a frame.
-  bool is_drafting() const { return drafting_; }
   /// Whether the picture moves from state to state; else it changes at once.
   bool motion = true;
   bool light = false;
   /// Zoom of everything, 1 as usual; a window makes its letters larger by it.
   float zoom = 1;
-  /// Whether the row on top is there; a text that shows one page has none.
-  bool tabs = true;
+  /// Inside a text: one page, without what leads elsewhere. If it has large buttons, that is its
+  /// picture, these, its counters, and what happened.
+  bool embedded = false;
   /// From the next motion on the picture stands still at this part of it: for pictures of a moment.
   void hold(float part) { held_ = part; }
 
  private:
   struct Tab {
     std::unique_ptr<Session> session;
-    Cards cards;
-    bool shows_cards = true;
-    int chosen = -1;            // the card that Enter starts, by its order; none: -1
-    Stage stage = {};           // the page's picture
-    Stage figures = {};         // its counters
-    int64_t revision = 0;       // of the session, when it was shown last
-    std::string selected = {};  // on the page, then
+    std::vector<Scenario> films;  // its scenarios, in order; live runs come last
+    Stage stage = {};             // the page's picture
+    Stage figures = {};           // its counters
+    int64_t revision = 0;         // of the session, when it was shown last
+    std::string selected = {};    // on the page, then
   };
   static constexpr double kLong = 0.25;  // seconds: work that takes longer has a sign
   static constexpr float kSlowest = 0.25f, kFastest = 4;  // speeds of the player
@@ -116,9 +113,7 @@ class Shell {
   void time(const Work& work);
   void draw_sign();
   void go_to_tab(size_t index);
-  bool shows_cards() const { return tab().shows_cards && !tab().cards.scenarios().empty(); }
-  bool tab_chooses(bool backward) const;
-  bool choose(const Pressed& pressed);
+  Parts parts() const;
   void show(Stage& stage, Scene scene, bool moves);
   void follow_page(const Room& room, const Room& figures, double seconds);
   void press_play();
@@ -126,7 +121,7 @@ class Shell {
   bool slides(const Pressed& pressed);
   void key(const Pressed& pressed);
   void typed(char c);
-  void pick(const std::string& what);
+  void play_film(const Scenario& film);
   void keep();
   void copy();
 
@@ -136,16 +131,18 @@ class Shell {
   void draw_page_tabs(float width);
   void draw_tab(size_t index, bool titled);
   void draw_main(const Place& at, float part, double seconds);
-  void draw_cards(const Room& room);
+  void draw_actions(const Place& at);
+  void draw_films(const Room& room, bool in_column);
+  void draw_counters(const Place& at);
   void draw_controls();
-  void draw_side(const Place& at);
+  void draw_side(const Place& at, bool counts);
   void draw_log();
   void draw_sentence(const Place& at);
   void draw_player(const Place& at);
   void draw_play_buttons();
   void draw_undo_buttons();
+  void draw_reset_button();
   void draw_speed(float width);
-  void draw_cards_button();
   void draw_scrubber(float width);
 
   // In shell_scroll.cpp. `part`: the picture's size in its place.
@@ -158,13 +155,13 @@ class Shell {
   void draw_help();
   void draw_open();
 
-  PageFactory make_pages_;
   Outside outside_;
   std::vector<Tab> tabs_;
   size_t current_ = 0;
   ImGuiUi ui_;
-  bool help_ = false, opening_ = false, listing_ = false, drafting_ = false;
-  bool page_shown_ = false;  // in the frame before, not the cards
+  bool help_ = false, opening_ = false, listing_ = false;
+  bool shows_more_ = false;  // the rarer controls of a page with large buttons
+  bool page_shown_ = false;  // in the frame before
   bool on_phone_ = false, upright_ = false;
   float speed_ = 1, held_ = -1;
   Room pan_ = {0, 0};   // pixels, since the last frame

@@ -55,8 +55,7 @@ void Shell::draw_tab(size_t index, bool titled) {
   const PageInfo info = tabs_[index].session->page().info();
   const bool selected = index == current_;
   if (selected) ui_.light();
-  const std::string tooltip =
-      fmt::format("{} (key {}): {}", info.title, key_of(info.lesson), info.summary);
+  const std::string tooltip = fmt::format("{}: {}", info.title, info.summary);
   if (ui_.shell_button("tab " + info.lesson, titled ? label_of(info) : info.lesson, tooltip)) {
     go_to_tab(index);
     listing_ = false;
@@ -129,57 +128,77 @@ void Shell::draw_tabs(const Place& at) {
   ImGui::EndChild();
 }
 
-/// The page's picture, or its scenarios as cards.
 void Shell::draw_main(const Place& at, float part, double seconds) {
   Stage& stage = tab().stage;
-  Page& page = session().page();
-  begin("page", at, false,
-        on_phone_ && !shows_cards() ? ImGuiWindowFlags_HorizontalScrollbar : kFixed);
+  begin("page", at, false, on_phone_ ? ImGuiWindowFlags_HorizontalScrollbar : kFixed);
   panned_ = {};
-  if (shows_cards()) {
-    changed_ = {};
-    draw_cards({at.w, at.h});
-  } else {
-    const SceneClick click = draw_scene(ui_, stage.scene(), stage.drawn(), part);
-    pan_picture(part, seconds);
-    if (!click.command.empty()) ui_.run(click.command);
-    if (!click.selects.empty()) page.select(click.selects);
-  }
+  const SceneClick click = draw_scene(ui_, stage.scene(), stage.drawn(), part);
+  pan_picture(part, seconds);
+  if (!click.command.empty()) ui_.run(click.command);
+  if (!click.selects.empty()) session().page().select(click.selects);
   ImGui::EndChild();
 }
 
-void Shell::draw_cards(const Room& room) {
-  const Cards& cards = tab().cards;
-  const ImVec2 origin = ImGui::GetCursorScreenPos();
-  Scene scene = cards.scene(room);
-  if (tab().chosen >= 0) {
-    scene.find(cards.targets()[static_cast<size_t>(tab().chosen)])->edged(paint(Ink::kText), 3);
+/// Inside a text Undo and Reset stand beside them.
+void Shell::draw_actions(const Place& at) {
+  begin("actions", at, false, kFixed);
+  ui_.begin_large(upright_ ? kTouch + 1 : at.h);  // whole pixels round down
+  session().page().buttons(ui_, session().page().actions());
+  if (!parts().player) {
+    ui_.same_line();
+    draw_undo_buttons();
+    draw_reset_button();
   }
-  const SceneClick click = draw_scene(ui_, scene, at_rest(scene));
-  for (const Scenario& scenario : cards.scenarios()) {
-    const Shape* const place = scene.find("scenario/" + scenario.name + "/still");
-    const Scene* const still = place == nullptr ? nullptr : cards.still(scenario.name, place->at);
-    if (still == nullptr) continue;
-    const float s = ui_.scale();
-    draw_miniature(*still, origin.x + place->at.x * s, origin.y + place->at.y * s,
-                   s * place->at.w / still->room().w);
-  }
-  if (!click.selects.empty()) pick(click.selects);
+  ui_.end_large();
+  ImGui::EndChild();
 }
 
+void Shell::draw_counters(const Place& at) {
+  begin("counters", at, false, kFixed);
+  draw_scene(ui_, tab().figures.scene(), tab().figures.drawn());
+  ImGui::EndChild();
+}
+
+void Shell::draw_films(const Room& room, bool in_column) {
+  const ImVec2 origin = ImGui::GetCursorScreenPos();
+  const Scene scene = films_of(tab().films, room, in_column);
+  draw_scene(ui_, scene, at_rest(scene));
+  for (const Scenario& film : tab().films) {
+    const std::string id = "film/" + film.name;
+    const float s = ui_.scale();
+    const Place& at = scene.find(id)->at;
+    if (ui_.button_over(id, "Plays this film", origin.x + s * at.x, origin.y + s * at.y, s * at.w,
+                        s * at.h)) {
+      return play_film(film);
+    }
+  }
+}
+
+/// The page's controls; of a page with large buttons, if more are wanted.
 void Shell::draw_controls() {
-  session().page().draw(ui_);
+  const bool acts = !session().page().actions().empty();
+  if (acts &&
+      ui_.shell_button("more", shows_more_ ? "Less" : "More", "Rarer commands, and fields")) {
+    shows_more_ = !shows_more_;
+  }
+  if (!acts || shows_more_) session().page().draw(ui_);
   ui_.divider();
 }
 
-void Shell::draw_side(const Place& at) {
+void Shell::draw_side(const Place& at, bool counts) {
   begin("side", at, true, ImGuiWindowFlags_NoScrollbar);
   ui_.begin_small();
   const bool low = on_phone_ && !upright_;  // the counters alone would fill it
   if (low) draw_controls();
-  draw_scene(ui_, tab().figures.scene(), tab().figures.drawn());
-  ui_.divider();
+  if (counts) {
+    draw_scene(ui_, tab().figures.scene(), tab().figures.drawn());
+    ui_.divider();
+  }
   if (!low) draw_controls();
+  if (on_phone_ && session().scenario() == nullptr) {
+    const auto count = static_cast<float>(tab().films.size());
+    draw_films({at.w - 2 * kSidePad, count * (kTouch + 8)}, true);
+  }
   draw_log();
   ui_.end_small();
   ImGui::EndChild();
@@ -219,11 +238,8 @@ void Shell::draw_sentence(const Place& at) {
   } else if (!s.log().empty() && (words.empty() || s.log().back().error)) {
     words = s.log().back().text;
     if (s.log().back().error) ink = Ink::kError;
-  } else if (words.empty() && !shows_cards()) {
+  } else if (words.empty()) {
     words = s.page().info().summary;
-    if (!tab().cards.scenarios().empty()) {
-      words = "Begin with the page's buttons. \"Scenarios\" leads back to the first screen.";
-    }
     ink = Ink::kDim;
   }
   const Scene scene = sentence_of(words, ink, {at.w, at.h});
@@ -234,36 +250,47 @@ void Shell::draw_sentence(const Place& at) {
 void Shell::draw_player(const Place& at) {
   begin("player", at, false, kFixed);
   if (command_line_.is_open()) {
-    Session& s = session();
-    const std::string line = command_line_.draw(ui_, s.page().help());
+    const std::string line = command_line_.draw(ui_, session().page().help());
     if (line == "?") {
       help_ = true;
     } else if (!line.empty()) {
       notice_.clear();
-      work(line.substr(0, line.find(' ')), [&s, line] { s.try_run(line); });
+      work(line.substr(0, line.find(' ')), [this, line] { session().try_run(line); });
     }
     return ImGui::EndChild();
   }
-  const bool few = on_phone_ || at.w < kPhone, has_cards = !tab().cards.scenarios().empty();
+  Session& s = session();
+  const bool few = on_phone_ || at.w < kPhone, told = s.scenario() != nullptr;
+  // Films to choose from, unless there is one, or what the page can go on with by no other button.
+  const bool films = !parts().film;
   if (on_phone_) ui_.begin_small();
-  draw_play_buttons();
-  if (!upright_) {
-    ImGui::SameLine();
-    const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 4 * ImGui::GetFontSize();
-    float rest = button_width("Reset");
-    if (!few) {
-      rest += slider + speed_width() + 2 * spacing;
-      for (const char* label : {"Undo", "Redo", ">_"}) rest += button_width(label) + spacing;
-    }
-    if (has_cards) rest += button_width("Scenarios") + spacing;
-    draw_scrubber(std::max(60 * ui_.scale(), ImGui::GetContentRegionAvail().x - rest));
-    if (!few) draw_undo_buttons();
+  if (!films) draw_play_buttons();
+  const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 4 * ImGui::GetFontSize();
+  float rest = 0;
+  for (const char* label :
+       {"Undo", "Reset", few ? "" : "Redo", few ? "" : ">_", told ? "Close film" : ""}) {
+    if (*label != '\0') rest += button_width(label) + spacing;
   }
-  if (upright_ || !few) ui_.same_line();
-  if (ui_.shell_button("reset", "Reset", "Back to a new page (R)")) session().reset();
-  if (!few) draw_speed(4 * ImGui::GetFontSize());
-  if (has_cards) draw_cards_button();
-  if (upright_) draw_scrubber(ImGui::GetContentRegionAvail().x);
+  if (!few && !films) rest += slider + speed_width() + 2 * spacing;
+  if (!upright_) {
+    if (!films) ImGui::SameLine();
+    const float wide = std::max(60 * ui_.scale(), ImGui::GetContentRegionAvail().x - rest);
+    if (!films) {
+      draw_scrubber(wide);
+    } else if (!on_phone_) {
+      draw_films({wide / ui_.scale() - 8, at.h}, false);
+      ImGui::SameLine(wide);
+    }
+  }
+  if (upright_ && !films) ui_.same_line();
+  draw_undo_buttons();
+  draw_reset_button();
+  if (!few) draw_speed(films ? 0 : slider);
+  if (told) {
+    ui_.same_line();
+    if (ui_.shell_button("close", "Close film", "Back to the page's own state")) s.close();
+  }
+  if (upright_ && !films) draw_scrubber(ImGui::GetContentRegionAvail().x);
   if (on_phone_) ui_.end_small();
   ImGui::EndChild();
 }
@@ -307,6 +334,7 @@ void Shell::draw_undo_buttons() {
                        s.can_undo() ? "" : "nothing has been done")) {
     work("walk", [&s] { s.undo(); });
   }
+  if (on_phone_ || !parts().player) return;
   ui_.same_line();
   if (ui_.shell_button("redo", "Redo", "Do it again (Ctrl+Y)",
                        s.can_redo() ? "" : "nothing was taken back")) {
@@ -314,12 +342,18 @@ void Shell::draw_undo_buttons() {
   }
 }
 
-/// The button for the command line, and the slider for the speed.
+void Shell::draw_reset_button() {
+  ui_.same_line();
+  if (ui_.shell_button("reset", "Reset", "As it was when it opened (R)")) session().reset();
+}
+
+/// The button for the command line, and a slider of this width for the speed, or none.
 void Shell::draw_speed(float width) {
   ui_.same_line();
   if (ui_.shell_button("type", ">_", "Type a command, as scenarios have it (:)")) {
     command_line_.open();
   }
+  if (width == 0) return;
   ImGui::SameLine();
   ImGui::SetNextItemWidth(width);
   ImGui::SliderFloat("##speed", &speed_, kSlowest, kFastest, "",
@@ -332,16 +366,7 @@ void Shell::draw_speed(float width) {
   ImGui::Dummy(ImVec2(0, 0));  // the next control stays in place while the speed changes
 }
 
-void Shell::draw_cards_button() {
-  const Scenario* const playing = session().scenario();
-  const std::string here = playing != nullptr ? "; this one is " + playing->name : "";
-  ui_.same_line();
-  if (ui_.shell_button("cards", "Scenarios", "The scenarios of this page" + here)) {
-    tab().shows_cards = !tab().shows_cards;
-  }
-}
-
-/// Where the scenario is, or what was done without one: a tick for each step. Dragging goes there.
+/// Where the scenario is: a tick for each step. Dragging goes there.
 void Shell::draw_scrubber(float width) {
   Session& s = session();
   const float u = ui_.scale(), high = ImGui::GetFrameHeight();

@@ -57,7 +57,6 @@ void Shell::draw_help() {
   table("keys", {{"Space", "play or pause; at the end: play again"},
                  {"Right, Left", "a step on, a step back"},
                  {"Home, End", "to the first step, to the last one"},
-                 {"Tab, arrows, Enter", "on the first screen: choose a scenario, and start it"},
                  {"Tab, Enter", "to the next button or field, and press it"},
                  {"Tab, Left, Right", "to the speed, slower, faster"},
                  {"Ctrl+Z, Ctrl+Y", "undo, redo"},
@@ -68,8 +67,12 @@ void Shell::draw_help() {
                  {"M", "motion on or off"},
                  {"T", "dark or light"},
                  {"1 to 9", "the page of this lesson; 1 and at once 3: page 13"},
-                 {"W", "the pages warp and watch"},
-                 {"?, Esc", "this help"}});
+                 {"?, Esc", "this help; Esc also closes a film"}});
+  std::vector<std::pair<std::string, std::string>> letters;
+  for (const Button& button : session().page().actions()) {
+    letters.emplace_back(std::string(1, button.key), button.label);
+  }
+  table("letters", letters);
   ui_.heading("Commands of this page, as scenarios write them");
   table("commands", session().page().help());
   ImGui::End();

@@ -19,6 +19,7 @@
 #include "viz/drawing/palette.h"
 #include "viz/pages.h"
 #include "viz/shell/files.h"
+#include "viz/shell/key_queue.h"
 #include "viz/shell/shell.h"
 
 static_assert(sizeof(ImDrawIdx) == 4,
@@ -36,6 +37,7 @@ EM_JS(void, page_opened, (const char* lesson, const char* title, int by_hand),
 namespace {
 
 std::unique_ptr<viz::Shell> g_shell;
+viz::KeyQueue g_keys;
 float g_scale = 0;  // that the font was made for
 
 viz::Outside in_browser() {
@@ -88,6 +90,22 @@ void follow_page(bool by_hand) {
   page_opened(info.lesson.c_str(), info.title.c_str(), by_hand ? 1 : 0);
 }
 
+/// Tells ImGui and the shell what has come since the last frame.
+void pass_keys() {
+  ImGuiIO& io = ImGui::GetIO();
+  const bool closes = io.WantTextInput && !ImGui::IsAnyItemActive();
+  for (const auto& event : g_keys.take(io.WantTextInput, closes || g_shell->opens_field())) {
+    if (event.letter != 0) {
+      io.AddInputCharacter(event.letter);
+      continue;
+    }
+    io.KeyCtrl = (event.mods & 1) != 0;
+    io.KeyShift = (event.mods & 2) != 0;
+    io.KeysDown[event.key] = event.action != 0;
+    if (event.action != 0) g_shell->press(event.key, io.KeyCtrl, io.KeyShift);
+  }
+}
+
 /// The answer stays until the next one.
 const char* answer(const nlohmann::json& json) {
   static std::string text;
@@ -114,7 +132,7 @@ EMSCRIPTEN_KEEPALIVE void web_theme(int light) { g_shell->light = light != 0; }
 /// empty. The page tells what is wrong with them.
 EMSCRIPTEN_KEEPALIVE void web_open(const char* lesson, const char* scenario, int embedded, int play,
                                    int step) {
-  g_shell->tabs = embedded == 0;
+  g_shell->embedded = embedded != 0;
   try {
     if (*lesson != '\0') g_shell->select(lesson);
     if (*scenario != '\0') g_shell->load(viz::Scenario::parse(scenario, "shared"));
@@ -132,6 +150,7 @@ EMSCRIPTEN_KEEPALIVE void web_frame(double seconds, int width, int height, float
   ImGuiIO& io = ImGui::GetIO();
   io.DisplaySize = ImVec2(static_cast<float>(width), static_cast<float>(height));
   io.DeltaTime = static_cast<float>(seconds);
+  pass_keys();
   ImGui_ImplOpenGL3_NewFrame();
   ImGui::NewFrame();
   g_shell->frame(io.DisplaySize.x, io.DisplaySize.y, scale, seconds);
@@ -148,7 +167,7 @@ EMSCRIPTEN_KEEPALIVE void web_frame(double seconds, int width, int height, float
 
 /// The next frame may be another picture without any input.
 EMSCRIPTEN_KEEPALIVE int web_busy() {
-  return g_shell->is_busy() || ImGui::GetIO().WantTextInput ? 1 : 0;
+  return g_shell->is_busy() || !g_keys.empty() || ImGui::GetIO().WantTextInput ? 1 : 0;
 }
 
 EMSCRIPTEN_KEEPALIVE void web_mouse(float x, float y, int down) {
@@ -163,7 +182,7 @@ EMSCRIPTEN_KEEPALIVE int web_pans(float x, float y) { return g_shell->pans(x, y)
 EMSCRIPTEN_KEEPALIVE void web_pan(float right, float down) { g_shell->pan(right, down); }
 
 /// `name`: KeyboardEvent.key; letters are those of shortcuts. Returns whether Tab stays here: a
-/// field has the keys, or there is another card to choose.
+/// field has the keys, or there is another control.
 EMSCRIPTEN_KEEPALIVE int web_key(const char* name, int down, int control, int shift) {
   static const std::map<std::string, ImGuiKey> kKeys{{"ArrowLeft", ImGuiKey_LeftArrow},
                                                      {"ArrowRight", ImGuiKey_RightArrow},
@@ -182,19 +201,15 @@ EMSCRIPTEN_KEEPALIVE int web_key(const char* name, int down, int control, int sh
                                                      {"x", ImGuiKey_X},
                                                      {"y", ImGuiKey_Y},
                                                      {"z", ImGuiKey_Z}};
-  ImGuiIO& io = ImGui::GetIO();
-  io.KeyCtrl = control != 0;
-  io.KeyShift = shift != 0;
   const auto key = kKeys.find(name);
-  const bool keeps_tab = io.WantTextInput || g_shell->takes_tab(shift != 0);
-  if (key != kKeys.end()) io.KeysDown[key->second] = down != 0;
-  if (key != kKeys.end() && down != 0) g_shell->press(key->second, control != 0, shift != 0);
-  return keeps_tab ? 1 : 0;
+  if (key != kKeys.end()) {
+    const int mods = (control != 0 ? 1 : 0) + (shift != 0 ? 2 : 0);
+    g_keys.add({.key = key->second, .action = down, .mods = mods, .edits = true});
+  }
+  return ImGui::GetIO().WantTextInput || g_shell->takes_tab(shift != 0) ? 1 : 0;
 }
 
-EMSCRIPTEN_KEEPALIVE void web_text(const char* text) {
-  ImGui::GetIO().AddInputCharactersUTF8(text);
-}
+EMSCRIPTEN_KEEPALIVE void web_letter(unsigned letter) { g_keys.add({.letter = letter}); }
 
 /// The controls that can be seen, by name: the middle and a button's height in pixels, and why one
 /// is disabled.
@@ -227,7 +242,6 @@ EMSCRIPTEN_KEEPALIVE const char* web_state() {
                  {"steps", session.num_steps()},
                  {"ended", session.at_end()},
                  {"playing", session.playing},
-                 {"drafting", g_shell->is_drafting()},
                  {"light", g_shell->light},
                  {"working", g_shell->announces_work()},
                  {"notice", g_shell->notice()},

@@ -163,14 +163,14 @@ function key(event, down) {
   const control = event.ctrlKey || event.metaKey
   const keepsTab = program.ccall('web_key', 'number', ['string', 'number', 'number', 'number'], [event.key, down, control ? 1 : 0, event.shiftKey ? 1 : 0])
   const isText = [...event.key].length === 1 && !control
-  if (down && isText) program.ccall('web_text', null, ['string'], [event.key])
-  // Tab leaves the page, but for a field that it completes, and for the next card.
+  if (down && isText) program._web_letter(event.key.codePointAt(0))
+  // Tab leaves the page, but for a field that it completes, and for the next control.
   if (isText || (keepsTab && event.key === 'Tab') || /^(Arrow|Home|End|Backspace)/.test(event.key) || (control && /^[zyc]$/.test(event.key))) event.preventDefault()
 }
 canvas.addEventListener('keydown', (event) => key(event, 1))
 canvas.addEventListener('keyup', (event) => key(event, 0))
 for (const name of ['pointerdown', 'pointerup', 'pointermove', 'pointerleave', 'wheel', 'keydown', 'keyup']) canvas.addEventListener(name, wake)
-canvas.addEventListener('webglcontextlost', () => tell('The browser took the graphics away from this page. Reload it to begin anew.'))
+canvas.addEventListener('webglcontextlost', () => tell('The browser took the graphics away from this page. Reload it to start over.'))
 
 function takeEvents() {
   let last = null
@@ -214,7 +214,7 @@ function frame(now) {
     if (copying) copyNow()
   } catch (error) {
     console.error(error)
-    tell('The visualizer has stopped because of an error of its own. Reload the page to begin anew.')
+    tell('The visualizer has stopped because of an error of its own. Reload the page to start over.')
     return
   }
   before = now
@@ -246,7 +246,7 @@ async function start() {
   requestAnimationFrame(frame)
 }
 
-/** For tests: what stands where, and how the page is. */
+/** For tests: what is where, and how the page is. */
 window.visualizer = {
   controls: () => JSON.parse(program.UTF8ToString(program._web_controls())),
   state: () => JSON.parse(program.UTF8ToString(program._web_state())),

@@ -68,6 +68,39 @@ TEST_CASE("load: an answer is the same however its bytes come") {
   std::string with_returns;
   for (const char c : kChat) with_returns += c == '\n' ? std::string("\r\n") : std::string(1, c);
   CHECK(read(": a comment\n\n" + with_returns, 5).answer == whole.answer);
+  CHECK(read(kChat.substr(0, kChat.size() - 14), 5).answer == whole.answer);  // no [DONE]
+  CHECK(read("data: {\"error\": null,\ndata:\"choices\":[]}\n\n" + kChat, 5).error.empty());
+}
+
+TEST_CASE("load: the first text is that of a thought, a refusal or a tool's call, too") {
+  const auto delta = [](const std::string& fields) {
+    return "data: {\"choices\":[{\"index\":0,\"delta\":{" + fields + "}}]}\n\n";
+  };
+  const std::string end = delta("\"content\":\"yes\"") + "data: [DONE]\n\n";
+  std::string answers;
+  for (const std::string field :
+       {R"("reasoning_content":"hm")", R"("reasoning":"hm")", R"("refusal":"no")",
+        R"("content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}])",
+        R"("reasoning_details":[{"type":"reasoning.text","text":"hm"}])",
+        R"("tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}])",
+        R"("tool_calls":[{"index":0,"function":{"arguments":"{"}}])",
+        R"("function_call":{"arguments":"{"})"}) {
+    CAPTURE(field);
+    const Clock::time_point begin = Clock::now();
+    AnswerReader reader(begin);
+    reader.take(delta(R"("role":"assistant","content":"","reasoning":null)"),
+                begin + milliseconds(5));
+    reader.take(delta(field), begin + milliseconds(20));
+    reader.take(delta(field), begin + milliseconds(70));
+    reader.take(end, begin + milliseconds(80));
+    Outcome outcome;
+    reader.finish(outcome, begin + milliseconds(90));
+    CHECK(outcome.first_token == doctest::Approx(0.02));
+    REQUIRE(outcome.gaps.size() == 2);
+    CHECK(outcome.gaps[0] == doctest::Approx(0.05));
+    CHECK(outcome.text.ends_with("yes"));
+    CHECK(outcome.answer != read(end, 1000).answer);
+  }
 }
 
 TEST_CASE("load: an answer has all choices, and log probabilities whatever chunk they came in") {
@@ -101,20 +134,21 @@ TEST_CASE("load: an answer has all choices, and log probabilities whatever chunk
 
 TEST_CASE("load: a stream that is broken is an error, and the first one counts") {
   const std::string first = kChat.substr(0, kChat.find("\n\n") + 2);
+  const std::string done = "\n\ndata: [DONE]\n\n";
   CHECK(read(first, 1000).error == "stream without its end");
-  CHECK(read(kChat.substr(0, kChat.size() - 3), 1000).error == "stream without its end");
   CHECK(read("", 1000).error == "stream without its end");
-  CHECK(read("data: {\"choi\n\ndata: [DONE]\n\n", 1000).error == "broken stream");
-  CHECK(read("data: 7\n\ndata: [DONE]\n\n", 1000).error == "broken stream");
-  const Outcome failed = read(
-      first + "data: {\"error\":{\"message\":\"out of blocks\",\"code\":500}}\n\ndata: [DONE]\n\n",
-      9);
-  CHECK(failed.error == "error in a stream");
-  CHECK(failed.error_message == "out of blocks");
+  CHECK(read("{\"error\":{\"message\":\"full\"}}", 9).error_message == "full");
+  CHECK(read("data: {\"choi" + done, 1000).error == "broken stream");
+  CHECK(read("data: 7" + done, 1000).error == "broken stream");
+  for (const std::string full :
+       {R"({"error":{"message":"full","code":500}})", R"({"object":"error","message":"full"})"}) {
+    CHECK(read(first + "data: " + full + done, 9).error == "error in a stream");
+    CHECK(read(first + "data: " + full + done, 9).error_message == "full");
+  }
   for (const char* odd :
        {"{\"choices\":7}", "{\"choices\":[7]}", "{\"choices\":[{\"delta\":[]}]}", "{}",
         "{\"choices\":[{\"index\":\"x\",\"text\":5,\"logprobs\":{\"tokens\":3}}]}"}) {
-    CHECK(read(std::string("data: ") + odd + "\n\ndata: [DONE]\n\n", 4).error.empty());
+    CHECK(read("data: " + (odd + done), 4).error.empty());
   }
   CHECK(error_message_of("{\"error\":\"Unauthorized\"}") == "Unauthorized");
   CHECK(error_message_of("<html>") == "<html>");
@@ -150,7 +184,7 @@ TEST_CASE("load: quantiles, tables and plots of no value, one and many") {
   CHECK(Account(outcomes, 2).tells_cached);
   CHECK(account.errors() == "! 2 x HTTP 503: full\n");
   outcomes[1].error_message = "two\nlines\x1b[31m";
-  CHECK(Account(outcomes, 2).errors() == "! 2 x HTTP 503: two lines\\x1b[31m\n");
+  CHECK(Account(outcomes, 2).errors() == "! 2 x HTTP 503: two\\x0alines\\x1b[31m\n");
   CHECK(account.table().find("1.50 s") != std::string::npos);
   CHECK(account.json()["tokens_per_second"] == 1.5);
   CHECK(account.json()["errors"]["HTTP 503"] == 2);

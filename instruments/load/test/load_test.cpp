@@ -182,7 +182,7 @@ TEST_CASE("load: a turn is not sent after one that failed, and a request waits f
     return request.number == 0 ? Reply{TinyServer::with_length(503, "full")} : answer(request);
   });
   load::ClientOptions options;
-  options.url = load::parse_url(server.url());
+  options.url = kv::parse_http_server(server.url(), "--url");
   load::Client client(options);
   load::WorkloadOptions two;
   two.num_requests = two.turns = 2;
@@ -223,5 +223,5 @@ TEST_CASE("load: options and servers that do not fit are refused in one line") {
   const TinyServer server(answer);
   CHECK(shell("$B/load --num-requests 1 --url " + server.url() + "/v1/").code == 0);
   const Outcome odd = run_load(server, "--num-requests 1 --model \"$(printf 'a\\nb\\033')\"");
-  CHECK(odd.out.starts_with("1 request to " + server.url() + " (a b\\x1b), "));
+  CHECK(odd.out.starts_with("1 request to " + server.url() + " (a\\x0ab\\x1b), "));
 }

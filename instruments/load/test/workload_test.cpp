@@ -34,14 +34,7 @@ std::vector<Ask> from(const std::string& text, bool trace, const WorkloadOptions
 }
 
 void check_refused(const std::string& text, bool trace, const std::string& what) {
-  std::string message;
-  try {
-    from(text, trace);
-  } catch (const kv::UserError& error) {
-    message = error.what();
-  }
-  INFO(message, "  should contain  ", what);
-  CHECK(message.find(what) != std::string::npos);
+  CHECK_THROWS_WITH_AS(from(text, trace), doctest::Contains(what.c_str()), kv::UserError);
 }
 
 }  // namespace
@@ -76,8 +69,7 @@ TEST_CASE("load: made-up conversations share system prompts, grow, and are held 
     CHECK(messages[before.size()]["content"] == "yes");
   }
   CHECK(systems.size() == 4);
-  CHECK(different.size() ==
-        16);  // 8 conversations, 4 of them different, and the last turn is short
+  CHECK(different.size() == 16);  // 8 talks, 4 of them different; the last turn is short
   // Without equal answers the second turns of two copies are different requests.
   std::set<std::string> later;
   for (const Fields& body : bodies_of(asks)) later.insert(body.dump());
@@ -118,10 +110,38 @@ TEST_CASE("load: prompts from a file, as text or as the API's fields, again and 
   CHECK_THROWS_AS(file_workload("/nowhere/at/all", {}), kv::UserError);
 }
 
-TEST_CASE("load: a file may begin with a byte order mark, and lines may end in CR and LF") {
-  const std::vector<Ask> asks = from("\xEF\xBB\xBF{\"prompt\": \"One\"}\r\nTwo\r\n", false);
+TEST_CASE("load: what is no prompt is not sent as one") {
+  for (const char* array :
+       {R"([{"id": "a1", "conversations": [{"from": "human", "value": "Once"}]}])", "[",
+        "[1, 2, 3]", " [[1], [2]]", "[\"a\",", "['a', 'b']", "  [ {"}) {
+    CAPTURE(array);
+    check_refused(array, false, "line 1: a JSON array, wanted");
+  }
+  check_refused("\"Once upon\"", false, "line 1: a JSON string, wanted");
+  check_refused("ok\n{\n\"prompt\": \"a\"}", false, "line 2");
+  check_refused("\x1f\x8b\x08", false, "line 1: not text in UTF-8");
+  check_refused(std::string("a\0b\0", 4), false, "line 1: not text in UTF-8");
+  check_refused(R"({"conversations": []})", false, "line 1: wanted \"prompt\" or");
+  WorkloadOptions options;
+  options.num_requests = 4;
+  const std::vector<Ask> asks = from(
+      "  {\"prompt\": \"Once\", \"max_tokens\": 2.0}\n[INST] Hi [/INST]\n  indented\n\"Yes,\" he "
+      "said",
+      false, options);
+  CHECK(asks.at(0).fields["prompt"] == "Once");
+  CHECK(asks.at(0).fields["max_tokens"] == 2);
+  CHECK(asks.at(1).fields["prompt"] == "[INST] Hi [/INST]");
+  CHECK(asks.at(2).fields["prompt"] == "  indented");
+  CHECK(asks.at(3).fields["prompt"] == "\"Yes,\" he said");
+}
+
+TEST_CASE("load: files that were joined have byte order marks, and lines may end in CR and LF") {
+  const std::string mark = "\xEF\xBB\xBF", three = R"({"prompt":"Three","seed":null})";
+  const auto asks = from(mark + "{\"prompt\": \"One\"}\r\nTwo\r\n" + mark + three, false);
   CHECK(asks.at(0).fields["prompt"] == "One");
   CHECK(asks.at(1).fields["prompt"] == "Two");
+  CHECK(asks.at(2).fields["prompt"] == "Three");
+  CHECK(asks.at(2).fields["seed"] == 2);  // null leaves it open
 }
 
 TEST_CASE("load: a trace keeps its times, its lengths and what its prompts share") {
@@ -153,14 +173,33 @@ TEST_CASE("load: a trace keeps its times, its lengths and what its prompts share
   CHECK(example.size() == 100);
 
   check_refused("", true, "no request in it");
+  const std::string of_16 =
+      R"({"timestamp": 0.5, "input_length": 40, "output_length": 7, "hash_ids": [11.0, 12, 13]})"
+      "\n"
+      R"({"timestamp": 3.5, "input_length": 72, "output_length": 9, "hash_ids": [11, 12, 14, 15, 16]})";
+  check_refused(of_16, true, "3 hash ids for 40 input tokens in blocks of 512, wanted 1");
+  WorkloadOptions small;
+  small.block_size = 16;
+  CHECK_THROWS_WITH_AS(from(of_16, true, small), doctest::Contains("--time-unit s"), kv::UserError);
+  small.time_unit = replay::TimeUnit::kSeconds;
+  const std::vector<Ask> two = from(of_16, true, small);
+  CHECK(two.at(1).timestamp == 3.0);
+  const std::vector<int> first = two[0].fields["prompt"], second = two[1].fields["prompt"];
+  CHECK(first.size() == 40);
+  CHECK(std::equal(first.begin(), first.begin() + 32, second.begin()));
+  CHECK_FALSE(std::equal(first.begin() + 32, first.end(), second.begin() + 32));
+  small.time_unit = replay::TimeUnit::kMilliseconds;
+  CHECK(from(of_16, true, small).at(1).timestamp == 0.003);
+
   check_refused("{\"timestamp\": 0}", true, "line 1");
   const auto line = [](const char* time, const char* input, const char* ids) {
     return fmt::format(
         R"({{"timestamp": {}, "input_length": {}, "output_length": 5, "hash_ids": {}}})", time,
         input, ids);
   };
-  check_refused(line("0", "1100", "[5]"), true, "1 hash ids for 1100 input tokens");
+  check_refused(line("0", "1100", "[5]"), true, "1 hash id for 1100 input tokens");
   check_refused(line("-1", "100", "[5]"), true, "timestamp");
-  check_refused(line("0", "0", "[5]"), true, "input_length");
-  check_refused(line("0", "100", "[-5]"), true, "hash_ids");
+  check_refused(line("0", "0", "[5]"), true, "1 hash id for 0 input tokens");
+  check_refused(line("0", "0", "[]"), true, "input_length");
+  check_refused(line("0", "100", "[-5]"), true, "hash id is -5");
 }

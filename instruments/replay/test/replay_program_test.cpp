@@ -23,7 +23,7 @@ const std::string kExample = "$S/instruments/replay/example.jsonl";
 constexpr const char* kGood =
     R"({"timestamp": 0, "input_length": 1030, "output_length": 5, "hash_ids": [1, 2, 3]})";
 
-/// Plays the trace that stands in `text`.
+/// Plays the trace that is in `text`.
 Outcome play(const std::string& text, const std::string& options = {}) {
   return shell("$B/replay /dev/stdin --policy lru " + options, text);
 }
@@ -177,7 +177,7 @@ TEST_CASE("replay: what is wrong is one line with its place, and exit code 2") {
   wrong("[1]", "line 2: found an array of 1 value, wanted a JSON object");
   wrong(line_with("input_length", "-1"),
         "line 2: \"input_length\" is -1, wanted an integer from 0");
-  wrong(line_with("input_length", "1e3"), "is 1000.0, wanted an integer");
+  wrong(line_with("input_length", "1000.5"), "is 1000.5, wanted an integer");
   wrong(line_with("output_length", "-7"), "\"output_length\" is -7");
   wrong(line_with("output_length", ""), "key \"output_length\" is missing");
   wrong(line_with("timestamp", "-1"), "\"timestamp\" is -1");

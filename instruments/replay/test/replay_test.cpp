@@ -154,7 +154,8 @@ TEST_CASE("replay: LRU and FIFO find what a plain list finds, request by request
   }
 }
 
-TEST_CASE("replay: optimal finds as much as the best of all ways to choose victims") {
+TEST_CASE("replay: optimal finds as much as the best of all ways to choose victims" *
+          doctest::test_suite("sweep")) {
   for (unsigned seed = 0; seed < 150; ++seed) {
     std::mt19937 rng(seed);
     const Trace trace = random_trace(rng, 5 + static_cast<int>(seed % 5), 14);
@@ -169,7 +170,8 @@ TEST_CASE("replay: optimal finds as much as the best of all ways to choose victi
 }
 
 TEST_CASE(
-    "replay: no policy finds more than optimal, and a pool for everything finds every repeat") {
+    "replay: no policy finds more than optimal, and a pool for everything finds every repeat" *
+    doctest::test_suite("sweep")) {
   bool differs = false;
   for (unsigned seed = 0; seed < 40; ++seed) {
     std::mt19937 rng(seed);

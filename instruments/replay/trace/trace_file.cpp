@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 
 #include "common/error.h"
@@ -43,8 +44,17 @@ std::span<const uint64_t> Batch::request(size_t i) const {
   return std::span(ids).subspan(begin, ends[i] - begin);
 }
 
-TraceReader::TraceReader(const std::filesystem::path& file, int block_size)
-    : name_(file.string()), block_size_(block_size), given_(block_size > 0), buffer_(kBufferBytes) {
+TimeUnit time_unit_of(const std::string& name) {
+  if (name == "auto") return TimeUnit::kUnknown;
+  return name == "s" ? TimeUnit::kSeconds : TimeUnit::kMilliseconds;
+}
+
+TraceReader::TraceReader(const std::filesystem::path& file, int block_size, TimeUnit unit)
+    : name_(file.string()),
+      block_size_(block_size),
+      given_(block_size > 0),
+      unit_(unit),
+      buffer_(kBufferBytes) {
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
   if (!std::filesystem::exists(status)) {
@@ -126,6 +136,19 @@ bool TraceReader::next(Batch& batch) {
   return !batch.ends.empty();
 }
 
+double TraceReader::milliseconds() const {
+  const double time = line_.timestamp;
+  if (time < 0) return -1;
+  if (unit_ == TimeUnit::kUnknown && time != std::floor(time)) {
+    kv::user_error(
+        "{}: \"timestamp\" is {}, wanted whole milliseconds; --time-unit s if these are seconds, "
+        "or "
+        "--time-unit ms",
+        where(), time);
+  }
+  return unit_ == TimeUnit::kSeconds ? 1000 * time : time;
+}
+
 void TraceReader::add_request(Batch& batch) {
   const std::string at = where();
   parse_trace_line(text_, at, line_);
@@ -148,7 +171,9 @@ void TraceReader::add_request(Batch& batch) {
   refuse_twins(ids, at);
   batch.ids.insert(batch.ids.end(), ids.begin(), ids.begin() + full);
   batch.ends.push_back(batch.ids.size());
-  batch.sizes.push_back({line_.timestamp, tokens, line_.output_length});
+  batch.sizes.push_back(
+      {.timestamp = milliseconds(), .input_tokens = tokens, .output_tokens = line_.output_length});
+  if (std::ssize(ids) > full) batch.sizes.back().tail = ids.back();
   ++num_requests_;
   num_tokens_ += tokens;
 }

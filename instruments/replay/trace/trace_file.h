@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,13 +22,20 @@ namespace replay {
 
 inline constexpr int kMooncakeBlockSize = 512;
 
+/// The unit of timestamps. Mooncake's are whole milliseconds. Other traces have seconds, with
+/// fractions: kUnknown refuses those, since no line says which it is.
+enum class TimeUnit { kUnused, kUnknown, kMilliseconds, kSeconds };
+/// "auto", "ms" or "s", as options have it.
+TimeUnit time_unit_of(const std::string& name);
+
 /// Requests as a cache sees them.
 struct Batch {
   std::vector<uint64_t> ids;  // of the full blocks of all requests, one after the other
   std::vector<size_t> ends;   // [requests] where the ids of each one end
   struct Size {
-    double timestamp = 0;  // milliseconds; -1 if the line has none
+    double timestamp = 0;  // milliseconds, whatever the trace has; -1 if the line has none
     int64_t input_tokens = 0, output_tokens = 0;
+    std::optional<uint64_t> tail = {};  // the id of the last block, if that block is not full
   };
   std::vector<Size> sizes;  // [requests]
 
@@ -41,7 +49,8 @@ class TraceReader {
  public:
   /// A block_size of 0 takes the size from the lines, or 512 if they have none. Throws UserError if
   /// there is no such file.
-  explicit TraceReader(const std::filesystem::path& file, int block_size = 0);
+  explicit TraceReader(const std::filesystem::path& file, int block_size = 0,
+                       TimeUnit unit = TimeUnit::kUnused);
   ~TraceReader();
   TraceReader(const TraceReader&) = delete;
   TraceReader& operator=(const TraceReader&) = delete;
@@ -60,6 +69,7 @@ class TraceReader {
   bool read_line();
   bool read_more();
   void add_request(Batch& batch);
+  double milliseconds() const;
   std::string where() const;
 
   std::string name_;
@@ -67,6 +77,7 @@ class TraceReader {
   int64_t bytes_ = 0;
   int block_size_;
   bool given_ = false;  // block_size_ was given to the constructor
+  TimeUnit unit_;
   std::vector<char> buffer_;
   size_t begin_ = 0, end_ = 0;  // of what is in the buffer and not in a line yet
   std::string text_;            // of the line

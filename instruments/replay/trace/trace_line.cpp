@@ -91,11 +91,12 @@ class PlainLine {
 };
 
 uint64_t id_of(const kv::Json& value, const std::string& where) {
-  if (!value.is_number_unsigned()) {
+  const std::optional<uint64_t> id = kv::unsigned_in(value);
+  if (!id) {
     kv::user_error("{}: a hash id is {}, wanted an integer from 0 to 2^64 - 1", where,
                    kv::describe(value));
   }
-  return value.get<uint64_t>();
+  return *id;
 }
 
 }  // namespace

@@ -25,9 +25,9 @@ TEST_CASE("route: three servers give one server's answers, and find what it woul
   // The router knew what they would find: of the second time at least 9 of 10 full blocks.
   CHECK(routing.metric("blocks_found_total") > 0.4 * routing.metric("blocks_asked_total"));
   CHECK(routing.metric("requests_total") == 96);
-  CHECK(routing.metric("running") == 0);
-  CHECK(routing.metric("waiting_tokens") == 0);
-  CHECK(routing.metric("failed_total") == 0);
+  for (const char* none : {"running", "waiting_tokens", "failed_total"}) {
+    CHECK(routing.metric(none) == 0);
+  }
   // Its mirrors have the blocks that the servers say they have.
   const auto blocks = [](const Program& one) {
     return static_cast<double>(one.ask(get("/kv_snapshot")).parsed()["blocks"].size());
@@ -52,11 +52,38 @@ TEST_CASE("route: a conversation stays where its cache is") {
   CHECK(on_a * on_b == 0);
 }
 
+TEST_CASE("route: a prompt of four answers counts once, with at most its tokens cached") {
+  const Program a(0, {"--enable-prompt-tokens-details"}), b(0, {"--enable-prompt-tokens-details"});
+  const Routing routing({url_of(a.port()), url_of(b.port())});
+  REQUIRE(routing.becomes_exact(2));
+  json request{{"prompt",
+                "one two three four five six seven eight nine ten eleven twelve thirteen "
+                "fourteen fifteen sixteen seventeen eighteen nineteen twenty"},
+               {"max_tokens", 3},
+               {"n", 4}};
+  const auto usage_of = [](const json& usage) {
+    return std::pair(usage["prompt_tokens"].get<int>(),
+                     usage["prompt_tokens_details"]["cached_tokens"].get<int>());
+  };
+  const auto [tokens, cold] = usage_of(routing.complete(request).parsed()["usage"]);
+  CHECK(cold <= tokens);
+  const auto [again, warm] = usage_of(routing.complete(request).parsed()["usage"]);
+  CHECK(again == tokens);
+  CHECK(warm > 0);
+  CHECK(warm < tokens);
+  request["stream"] = true;
+  request["stream_options"] = {{"include_usage", true}};
+  const auto events = events_of(routing.complete(request).body);
+  REQUIRE(!events.empty());
+  CHECK(usage_of(events.back()["usage"]) == std::pair(tokens, warm));
+}
+
 TEST_CASE("route: streams are passed on as they come, and a client that goes ends its request") {
   const Program a, b;
   const Routing routing({url_of(a.port()), url_of(b.port())});
   REQUIRE(routing.becomes_exact(2));
-  const json request{{"prompt", "Once upon a time"}, {"max_tokens", 20}, {"stream", true}};
+  const json request{
+      {"prompt", "Once upon a time"}, {"max_tokens", 20}, {"seed", 1}, {"stream", true}};
   const auto texts = [](const Client::Reply& reply) {
     std::vector<std::string> all;
     for (const json& event : events_of(reply.body)) all.push_back(event["choices"].dump());
@@ -89,6 +116,9 @@ TEST_CASE("route: other routes, errors, and no server") {
     CHECK(routing.ask(post("/tokenize", R"({"prompt":"Once"})")).parsed()["count"] == 1);
     CHECK(routing.ask(get("/nothing")).status == 404);
     CHECK(routing.ask(get("/v1/completions")).status == 405);
+    Client client(routing.port());
+    client.send(get("/v1/models", "", "HEAD"));
+    CHECK(client.reply(false).status == 200);
     CHECK(routing.complete({{"prompt", ""}}).status == 400);
     CHECK(routing.ask(post("/v1/completions", "no JSON")).status == 400);
     CHECK(routing.ask(post("/v1/completions", "{}", "Content-Length: 2\r\n")).status == 400);
@@ -112,10 +142,8 @@ TEST_CASE("route: a server's key is passed on, and the router has its own") {
   const Routing routing({url_of(a.port())}, own);
   REQUIRE(routing.becomes_exact(1));
   CHECK(routing.complete({{"prompt", "Once"}}).status == 401);
-  CHECK(
-      routing
-          .ask(post("/v1/completions", R"({"prompt":"Once"})", "Authorization: Bearer secret\r\n"))
-          .status == 200);
+  const std::string key = "Authorization: Bearer secret\r\n";
+  CHECK(routing.ask(post("/v1/completions", R"({"prompt":"Once"})", key)).status == 200);
   CHECK(stranger.metric("up") == 0);
 }
 

@@ -137,5 +137,9 @@ TEST_CASE("route: a trace whose times are missing or go back is refused") {
   };
   const std::string rest = R"("input_length": 5, "output_length": 1, "hash_ids": [1]})";
   refused("{" + rest, "request 1: \"timestamp\" is missing");
+  refused(R"({"timestamp": 5.5, )" + rest, "--time-unit s");
+  CHECK(
+      read_trace(dir.path() / "trace", 1, 16, replay::TimeUnit::kSeconds).requests.at(0).seconds ==
+      5.5);
   refused(R"({"timestamp": 5, )" + rest + "\n" + R"({"timestamp": 4, )" + rest, "request 2");
 }

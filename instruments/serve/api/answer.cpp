@@ -26,10 +26,11 @@ Answer::Answer(const ApiRequest& request, const AnswerHead& head,
     const std::string echo = request.echo ? text_of(request.prompts[p], tokenizer) : "";
     num_prompt_ += static_cast<int>(prompts[p].size());
     for (int sample = 0; sample < request.n; ++sample) {
-      choices_.push_back(
-          {.text = TextStream(tokenizer, request.text),
-           .delta = echo,
-           .logprobs = Logprobs(request.chat, request.num_logprobs, num_characters(echo))});
+      choices_.push_back({.text = TextStream(tokenizer, request.text),
+                          .delta = echo,
+                          .logprobs = Logprobs(request.chat, request.num_logprobs),
+                          .num_echoed = num_characters(echo)});
+      choices_.back().num_prompt = static_cast<int>(prompts[p].size());
       if (request.return_token_ids) {
         choices_.back().prompt_ids = fmt::format("{}", fmt::join(prompts[p], ","));
       }
@@ -46,10 +47,13 @@ void Answer::end(Choice& choice, const std::string& reason) {
 }
 
 bool Answer::add(int index, const kv::NewToken& token, std::optional<kv::FinishReason> ended) {
-  Choice& choice = choices_[static_cast<size_t>(index)];
+  Choice& choice = choices_[index];
   ++num_completion_;
+  ++choice.num_tokens;
   choice.has_news = true;
-  if (request_.num_logprobs >= 0) choice.logprobs.add(token, *tokenizer_);
+  if (request_.num_logprobs >= 0) {
+    choice.logprobs.add(token, *tokenizer_, choice.num_echoed + choice.text.num_characters());
+  }
   if (request_.return_token_ids) {
     choice.ids += (choice.ids.empty() ? "" : ",") + std::to_string(token.token);
   }
@@ -72,8 +76,8 @@ bool Answer::add(int index, const kv::NewToken& token, std::optional<kv::FinishR
 
 /// Beginning of an answer, and of each of its chunks.
 std::string Answer::head(const char* object) const {
-  return fmt::format(R"({{"id":"{}","object":"{}","created":{},"model":{},"choices":[)", head_.id,
-                     request_.chat ? object : "text_completion", head_.created,
+  return fmt::format(R"({{"id":{},"object":"{}","created":{},"model":{},"choices":[)",
+                     json_text(head_.id), request_.chat ? object : "text_completion", head_.created,
                      json_text(head_.model_name));
 }
 
@@ -114,21 +118,22 @@ std::string Answer::take_chunks() {
   // The role comes with the first result, of any choice: a client takes it for the first token.
   const bool first = request_.chat && !std::exchange(has_begun_, true);
   for (int i = 0; first && i < num_choices(); ++i) {
-    const std::string& ids = choices_[static_cast<size_t>(i)].prompt_ids;
+    const Choice& choice = choices_[static_cast<size_t>(i)];
+    const std::string& ids = choice.prompt_ids;
     events += event(
         fmt::format(R"({{"index":{},"delta":{{"role":"assistant","content":""}},"logprobs":null,)"
                     R"("finish_reason":null}})",
                     i),
-        ids.empty() ? "" : fmt::format(R"(,"prompt_token_ids":[{}])", ids));
+        (ids.empty() ? "" : fmt::format(R"(,"prompt_token_ids":[{}])", ids)) + usage_of(choice, 0));
   }
   const bool every_token = request_.num_logprobs >= 0 || request_.return_token_ids;
   for (int i = 0; i < num_choices(); ++i) {
-    Choice& choice = choices_[static_cast<size_t>(i)];
+    Choice& choice = choices_[i];
     const bool ends = !choice.finish.empty() && !choice.has_ended;
     const bool has_news = std::exchange(choice.has_news, false) && every_token;
     if (!ends && !has_news && choice.delta.empty()) continue;
     choice.has_ended |= ends;
-    events += event(part_of(i, choice, false));
+    events += event(part_of(i, choice, false), usage_of(choice, choice.num_tokens));
   }
   if (!is_complete()) return events;
   if (request_.include_usage) events += event("", "," + usage(true));
@@ -142,14 +147,23 @@ std::string Answer::usage(bool in_stream) const {
   } else if (!in_stream) {
     details = R"(,"prompt_tokens_details":null)";
   }
-  return fmt::format(R"("usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{}{}}})",
-                     num_prompt_, num_prompt_ + num_completion_, num_completion_, details);
+  return fmt::format(
+      R"("usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{}{}}},"seed":{})",
+      num_prompt_, num_prompt_ + num_completion_, num_completion_, details,
+      static_cast<int64_t>(request_.sampling.seed));
+}
+
+/// What vLLM calls continuous usage stats: those of one choice, up to this chunk.
+std::string Answer::usage_of(const Choice& choice, int num_tokens) const {
+  if (!request_.continuous_usage) return {};
+  return fmt::format(R"(,"usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{}}})",
+                     choice.num_prompt, choice.num_prompt + num_tokens, num_tokens);
 }
 
 std::string Answer::body() {
   std::string choices;
   for (int i = 0; i < num_choices(); ++i) {
-    choices += (i > 0 ? "," : "") + part_of(i, choices_[static_cast<size_t>(i)], true);
+    choices += (i > 0 ? "," : "") + part_of(i, choices_[i], true);
   }
   std::string transfer;
   if (request_.remote_decode) {

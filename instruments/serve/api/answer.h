@@ -32,8 +32,11 @@ class Answer {
   /// A choice's next token; `ended` says why it is the last one. Returns false if the choice is
   /// complete now, because it has ended or because of a stop string.
   bool add(int choice, const kv::NewToken& token, std::optional<kv::FinishReason> ended);
-  /// Tokens of a prompt that were found in the cache.
-  void note_cached(int num_tokens) { num_cached_ += num_tokens; }
+  /// Tokens of a choice's prompt that were found in the cache. The choices of one prompt have it in
+  /// common: it counts once, for the first of them.
+  void note_cached(int choice, int num_tokens) {
+    if (choice % request_.n == 0) num_cached_ += num_tokens;
+  }
 
   bool is_complete() const { return num_open_ == 0; }
   /// Another server loads the prompt's blocks, so the store must have them before the answer
@@ -54,19 +57,23 @@ class Answer {
     TextStream text;
     std::string delta;  // text that has not been sent
     Logprobs logprobs;
+    int num_echoed = 0;    // characters of the prompt before the text
     std::string ids = {};  // tokens that have not been sent, with commas
     std::string prompt_ids = {};
-    std::string finish = {};           // empty as long as tokens come
-    std::string stop_reason = "null";  // in JSON
-    bool has_news = false;             // tokens that have not been sent
-    bool has_ended = false;            // in the stream
+    std::string finish = {};             // empty as long as tokens come
+    std::string stop_reason = "null";    // in JSON
+    bool has_news = false;               // tokens that have not been sent
+    int num_prompt = 0, num_tokens = 0;  // for the usage of its own chunks
+    bool has_ended = false;              // in the stream
   };
 
   void end(Choice& choice, const std::string& reason);
   std::string head(const char* object) const;
   std::string event(const std::string& choices, const std::string& more = {}) const;
   std::string part_of(int index, Choice& choice, bool whole) const;
+  /// The usage and, as the last field, the seed that gives the same answer again.
   std::string usage(bool in_stream) const;
+  std::string usage_of(const Choice& choice, int num_tokens) const;
 
   const kv::Tokenizer* tokenizer_;
   ApiRequest request_;

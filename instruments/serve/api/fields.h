@@ -16,7 +16,7 @@ namespace serve {
 /// object.
 class Fields {
  public:
-  /// `where` stands before the names of its fields: "stream_options.".
+  /// `where` is before the names of its fields: "stream_options.".
   explicit Fields(const kv::Json& object, std::string where = {});
 
   /// Null if the field is missing, or null.

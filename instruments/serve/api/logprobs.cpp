@@ -1,11 +1,12 @@
 #include "instruments/serve/api/logprobs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "common/utf8.h"
-#include "instruments/serve/text.h"
 
 namespace serve {
 namespace {
@@ -19,6 +20,18 @@ std::string bytes_of(const kv::Tokenizer& tokenizer, int32_t token) {
 }
 std::string text_of(const kv::Tokenizer& tokenizer, int32_t token) {
   return kv::replace_invalid_utf8(bytes_of(tokenizer, token));
+}
+
+/// A name that no other token of the place has: its text, if it is one; "bytes:\\xf0\\x9f", as
+/// OpenAI writes pieces of characters; and else its id, as vLLM writes it.
+std::string name_of(const kv::Tokenizer& tokenizer, int32_t token, const auto& taken) {
+  const std::string bytes = bytes_of(tokenizer, token);
+  std::string name = bytes;
+  if (kv::replace_invalid_utf8(bytes) != bytes) {
+    name = "bytes:";
+    for (const char byte : bytes) name += fmt::format("\\x{:02x}", static_cast<uint8_t>(byte));
+  }
+  return name.empty() || taken.contains(name) ? fmt::format("token_id:{}", token) : name;
 }
 
 /// The token itself, then the most likely ones, without repeating it: at most num_entries.
@@ -48,7 +61,7 @@ Logprobs::Json Logprobs::none() const {
       {"text_offset", list}, {"token_logprobs", list}, {"tokens", list}, {"top_logprobs", list}};
 }
 
-void Logprobs::add(const kv::NewToken& token, const kv::Tokenizer& tokenizer) {
+void Logprobs::add(const kv::NewToken& token, const kv::Tokenizer& tokenizer, int offset) {
   if (token.logprobs.empty()) return;
   const kv::TokenLogprob& own = token.logprobs.front();
   if (chat_) {
@@ -62,14 +75,12 @@ void Logprobs::add(const kv::NewToken& token, const kv::Tokenizer& tokenizer) {
   }
   Json top = Json::object();
   for (const kv::TokenLogprob& one : entries_of(token, num_top_ + 1)) {
-    top[text_of(tokenizer, one.token)] = finite(one.logprob);
+    top[name_of(tokenizer, one.token, top)] = finite(one.logprob);
   }
-  const std::string text = text_of(tokenizer, token.token);
-  tokens_["text_offset"].push_back(offset_);
+  tokens_["text_offset"].push_back(offset);
   tokens_["token_logprobs"].push_back(finite(own.logprob));
-  tokens_["tokens"].push_back(text);
+  tokens_["tokens"].push_back(name_of(tokenizer, token.token, Json::object()));
   tokens_["top_logprobs"].push_back(std::move(top));
-  offset_ += num_characters(text);
 }
 
 std::string Logprobs::take() { return std::exchange(tokens_, none()).dump(); }

@@ -12,11 +12,10 @@ namespace serve {
 
 class Logprobs {
  public:
-  /// A chat's form has at most `num_top` alternatives; a completion's the token itself, too. The
-  /// first token's text begins at character `offset`.
-  Logprobs(bool chat, int num_top, int offset)
-      : chat_(chat), num_top_(num_top), offset_(offset), tokens_(none()) {}
-  void add(const kv::NewToken& token, const kv::Tokenizer& tokenizer);
+  /// A chat's form has at most `num_top` alternatives; a completion's the token itself, too.
+  Logprobs(bool chat, int num_top) : chat_(chat), num_top_(num_top), tokens_(none()) {}
+  /// `offset`: whole characters of the answer's text before this token.
+  void add(const kv::NewToken& token, const kv::Tokenizer& tokenizer, int offset);
   /// The object of all tokens since the last call, in JSON.
   std::string take();
 
@@ -25,7 +24,7 @@ class Logprobs {
   Json none() const;
 
   bool chat_;
-  int num_top_, offset_;
+  int num_top_;
   Json tokens_;  // the object with the tokens that have not been taken
 };
 

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <random>
 
 #include "common/json.h"
 #include "common/table.h"
 #include "instruments/serve/api/fields.h"
+#include "qwen3/config.h"
 
 namespace serve {
 namespace {
@@ -22,30 +24,30 @@ const kv::Json& unsupported(const char* where) {
     "any": {
       "prompt_logprobs": [], "prompt_embeds": [], "truncate_prompt_tokens": [],
       "allowed_token_ids": [], "structured_outputs": [], "guided_json": [], "guided_regex": [],
-      "guided_choice": [], "guided_grammar": [], "logits_processors": [],
-      "vllm_xargs": [], "thinking_token_budget": [],
+      "guided_choice": [], "guided_grammar": [], "logits_processors": [[]],
+      "vllm_xargs": [{}], "thinking_token_budget": [],
       "presence_penalty": [0], "frequency_penalty": [0], "min_p": [0],
       "repetition_penalty": [1], "length_penalty": [1], "use_beam_search": [false],
       "logit_bias": [{}], "bad_words": [[]], "spaces_between_special_tokens": [true],
       "response_format": [{"type": "text"}], "return_tokens_as_token_ids": [false],
-      "user": null, "metadata": null, "service_tier": null, "request_id": null,
-      "add_special_tokens": null},
-    "completion": {"best_of": [1], "suffix": [""]},
+      "user": null, "metadata": null, "service_tier": null},
+    "completion": {"suffix": [""]},
     "chat": {
-      "echo": [false], "tools": [[], {}], "functions": [[], {}], "documents": [[], {}],
+      "echo": [false], "functions": [[], {}],
       "mm_processor_kwargs": [[], {}], "tool_choice": ["none", "auto"],
       "function_call": ["none", "auto"], "modalities": [["text"]], "audio": [],
-      "prediction": [], "web_search_options": [], "verbosity": [], "reasoning_effort": ["none"],
+      "prediction": [], "web_search_options": [], "verbosity": [],
       "store": [false], "parallel_tool_calls": null, "include_reasoning": null},
-    "messages": {"continue_final_message": [false], "chat_template": []}
+    "tokenize": {"mm_processor_kwargs": [[], {}], "media_io_kwargs": [[], {}]},
+    "prompt to tokenize": {"tools": [[], {}]},
+    "messages": {"chat_template": []}
   })");
   return kAll[where];
 }
 
-std::vector<std::string> stops_of(Fields& fields) {
+std::vector<std::string> stops_of(Fields& fields, std::vector<std::string> stops) {
   const kv::Json* value = fields.find("stop");
-  if (value == nullptr) return {};
-  std::vector<std::string> stops;
+  if (value == nullptr) return stops;
   for (const kv::Json& one : value->is_array() ? *value : kv::Json::array({*value})) {
     const bool fits = one.is_string() && one.get_ref<const std::string&>().size() <= kMaxStopBytes;
     if (!fits || stops.size() == kMaxStops) {
@@ -58,6 +60,11 @@ std::vector<std::string> stops_of(Fields& fields) {
   return stops;
 }
 
+/// Fields inside of a field that no rule knows.
+void note_unknown(const Fields& fields, const std::string& where, ApiRequest& request) {
+  for (const std::string& name : fields.unknown()) request.unknown.push_back(where + name);
+}
+
 void parse_stream(Fields& fields, ApiRequest& request) {
   request.stream = fields.boolean("stream", false);
   const kv::Json* given = fields.find("stream_options");
@@ -68,7 +75,9 @@ void parse_stream(Fields& fields, ApiRequest& request) {
   }
   Fields options(*given, "stream_options.");
   request.include_usage = options.boolean("include_usage", true);
-  options.refuse({{"continuous_usage_stats", {false}}});
+  request.continuous_usage =
+      options.boolean("continuous_usage_stats", false) && request.include_usage;
+  note_unknown(options, "stream_options.", request);
 }
 
 /// vLLM's words for prefill and decode apart. do_remote_prefill asks for nothing: a server over a
@@ -81,15 +90,32 @@ void parse_transfer(Fields& fields, const ApiRules& rules, ApiRequest& request) 
   Fields transfer(*given, "kv_transfer_params.");
   request.remote_decode |= transfer.boolean("do_remote_decode", false);
   transfer.boolean("do_remote_prefill", false);
+  // A proxy passes on what a prefill server has answered; nothing of it is needed here.
+  for (const char* name : {"remote_engine_id", "remote_block_ids", "remote_host", "remote_port"}) {
+    transfer.find(name);
+  }
+  note_unknown(transfer, "kv_transfer_params.", request);
   if (!request.remote_decode || rules.has_store) return;
   throw ApiError(400, "do_remote_decode needs a server that was started with --store",
                  "kv_transfer_params");
+}
+
+/// The model's own limit counts for each request, as in vLLM.
+void limit(ApiRequest& request, const Defaults& defaults) {
+  if (defaults.max_tokens == INT32_MAX) return;
+  request.max_tokens = std::min(request.max_tokens.value_or(INT32_MAX), defaults.max_tokens);
 }
 
 void only_first_token(ApiRequest& request) {
   if (!request.remote_decode || request.max_tokens == 0) return;
   request.max_tokens = 1;
   request.text.min_tokens = std::min(request.text.min_tokens, 1);
+}
+
+/// JavaScript holds it exactly.
+uint64_t new_seed() {
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  return random() >> 11;
 }
 
 void parse_sampling(Fields& fields, const Defaults& defaults, ApiRequest& request) {
@@ -101,7 +127,7 @@ void parse_sampling(Fields& fields, const Defaults& defaults, ApiRequest& reques
   sampling.top_k = std::max(fields.small("top_k", -1).value_or(defaults.top_k), 0);
   const auto seed = fields.integer("seed", std::numeric_limits<int64_t>::min(),
                                    std::numeric_limits<int64_t>::max());
-  sampling.seed = seed ? static_cast<uint64_t>(*seed) : defaults.seed;
+  sampling.seed = seed ? static_cast<uint64_t>(*seed) : defaults.seed ? *defaults.seed : new_seed();
 }
 
 /// Parses the fields that completions and chats have in common.
@@ -111,12 +137,14 @@ void parse_common(Fields& fields, const ApiRules& rules, ApiRequest& request) {
   parse_transfer(fields, rules, request);
   parse_sampling(fields, rules.defaults, request);
   request.n = fields.small("n", 1).value_or(1);
-  request.text = {.stops = stops_of(fields),
+  request.text = {.stops = stops_of(fields, rules.defaults.stops),
                   .include_stop = fields.boolean("include_stop_str_in_output", false),
                   .skip_special = fields.boolean("skip_special_tokens", true),
                   .min_tokens = fields.small("min_tokens", 0).value_or(0)};
   request.stop_token_ids = fields.token_ids("stop_token_ids");
   request.ignore_eos = fields.boolean("ignore_eos", false);
+  // A chat's template has them already.
+  request.add_special = fields.boolean("add_special_tokens", !request.chat);
   request.return_token_ids = fields.boolean("return_token_ids", false);
   request.priority = fields.small("priority", std::numeric_limits<int32_t>::min()).value_or(0);
   if (request.priority != 0 && !rules.by_priority) {
@@ -128,6 +156,7 @@ void parse_common(Fields& fields, const ApiRules& rules, ApiRequest& request) {
   if (salt != nullptr && (request.cache_salt.empty() || request.cache_salt.size() > 4096)) {
     fields.wrong("cache_salt", "1 to 4096 bytes of text");
   }
+  request.request_id = fields.text("request_id");
   fields.refuse(unsupported("any"));
   fields.refuse(unsupported(request.chat ? "chat" : "completion"));
 }
@@ -148,6 +177,9 @@ std::vector<Prompt> prompts_of(Fields& fields) {
   if (value == nullptr) fields.wrong("prompt", kWanted);
   std::vector<Prompt> prompts;
   const auto add = [&](const kv::Json& one) {
+    const bool mixed =
+        !prompts.empty() && one.is_string() != std::holds_alternative<std::string>(prompts.front());
+    if (mixed) fields.wrong("prompt", kWanted);
     if (one.is_string()) {
       prompts.emplace_back(one.get<std::string>());
     } else {
@@ -181,45 +213,76 @@ std::string content_of(const kv::Json& message, const std::string& where) {
                  "messages");
 }
 
-Message message_of(const kv::Json& json, const std::string& where) {
+/// Also notes what of the message the built-in templates don't have.
+Message message_of(const kv::Json& json, const std::string& where, Conversation& conversation) {
   if (!json.is_object()) throw ApiError(400, where + " is no object", "messages");
   const kv::Json role = json.value("role", kv::Json());
-  for (const char* name : {"tool_calls", "function_call"}) {
-    if (json.contains(name) && !json[name].empty()) {
-      throw ApiError(400, fmt::format("{}.{}: tools are not supported", where, name), "messages");
-    }
+  if (!role.is_string() || role == "") {
+    throw ApiError(400, fmt::format("{}.role is {}, wanted a name", where, kv::describe(role)),
+                   "messages");
+  }
+  const auto beyond = [&](const char* name) {
+    if (conversation.beyond.empty()) conversation.beyond = fmt::format("{}.{}", where, name);
+  };
+  for (const char* name : {"tool_calls", "function_call", "reasoning", "reasoning_content"}) {
+    if (json.contains(name) && !json[name].empty()) beyond(name);
   }
   if (role == "developer") return {"system", content_of(json, where)};
-  if (role == "system" || role == "user" || role == "assistant") {
-    return {role, content_of(json, where)};
+  if (role != "system" && role != "user" && role != "assistant") beyond("role");
+  return {role, content_of(json, where)};
+}
+
+/// What a chat's template gets beside the messages.
+void parse_for_template(Fields& fields, Conversation& conversation) {
+  for (const char* name : {"tools", "documents"}) {
+    const kv::Json* list = fields.find(name);
+    if (list == nullptr || list->empty()) continue;
+    if (!list->is_array() || !std::ranges::all_of(*list, &kv::Json::is_object)) {
+      fields.wrong(name, "a list of objects");
+    }
+    conversation.beyond = name;
   }
-  throw ApiError(400,
-                 fmt::format("{}.role is {}, wanted \"system\", \"user\" or \"assistant\"", where,
-                             kv::describe(role)),
-                 "messages");
+  const std::string effort = fields.text("reasoning_effort", "none");
+  if (effort != "none") conversation.beyond = "reasoning_effort";
+  conversation.add_generation_prompt = fields.boolean("add_generation_prompt", true);
+  if (fields.boolean("continue_final_message", false)) {
+    conversation.beyond = "continue_final_message";
+    if (conversation.add_generation_prompt) {
+      throw ApiError(
+          400, "Cannot set both `continue_final_message` and `add_generation_prompt` to True.",
+          "continue_final_message");
+    }
+  }
+  fields.refuse(unsupported("messages"));
+  const kv::Json* given = fields.find("chat_template_kwargs");
+  if (given == nullptr) return;
+  if (!given->is_object()) fields.wrong("chat_template_kwargs", "an object");
+  Fields arguments(*given, "chat_template_kwargs.");
+  for (const char* name : {"messages", "chat_template", "tokenize"}) {
+    if (arguments.find(name) != nullptr) arguments.wrong(name, "nothing: it is not a template's");
+  }
+  const kv::Json* thinking = arguments.find("enable_thinking");
+  conversation.enable_thinking = thinking == nullptr || *thinking != false;
 }
 
 }  // namespace
 
-Conversation parse_conversation(Fields& fields) {
-  Conversation conversation;
+void refuse_for_tokenize(Fields& fields) {
+  fields.refuse(unsupported("tokenize"));
+  if (fields.find("messages") == nullptr) fields.refuse(unsupported("prompt to tokenize"));
+}
+
+Conversation parse_conversation(Fields& fields, std::string_view body) {
+  Conversation conversation{.body = std::string(body)};
   const kv::Json* messages = fields.find("messages");
   if (messages == nullptr || !messages->is_array() || messages->empty()) {
     fields.wrong("messages", "a list of at least one message");
   }
   for (size_t i = 0; i < messages->size(); ++i) {
-    conversation.messages.push_back(message_of((*messages)[i], fmt::format("messages[{}]", i)));
+    conversation.messages.push_back(
+        message_of((*messages)[i], fmt::format("messages[{}]", i), conversation));
   }
-  conversation.add_generation_prompt = fields.boolean("add_generation_prompt", true);
-  fields.refuse(unsupported("messages"));
-  if (const kv::Json* given = fields.find("chat_template_kwargs")) {
-    if (!given->is_object()) fields.wrong("chat_template_kwargs", "an object");
-    Fields arguments(*given, "chat_template_kwargs.");
-    conversation.enable_thinking = arguments.boolean("enable_thinking", true);
-    for (const std::string& name : arguments.unknown()) {
-      arguments.refuse({{name, kv::Json::array()}});
-    }
-  }
+  parse_for_template(fields, conversation);
   return conversation;
 }
 
@@ -228,9 +291,9 @@ void check_model(const std::string& name, const ApiRules& rules) {
   throw ApiError(404, fmt::format("The model `{}` does not exist.", name), "model");
 }
 
-Defaults defaults_of(const std::string& model_dir) {
+Defaults defaults_of(const std::filesystem::path& model_dir) {
   Defaults defaults;
-  const auto file = std::filesystem::path(model_dir) / "generation_config.json";
+  const std::filesystem::path file = kv::generation_file(model_dir);
   if (!std::filesystem::exists(file)) return defaults;
   const kv::Json json = kv::load_json(file);
   const kv::JsonObject config(json, file.string());
@@ -238,12 +301,22 @@ Defaults defaults_of(const std::string& model_dir) {
   if (!(defaults.temperature >= 0 && defaults.temperature <= kMaxTemperature)) {
     config.wrong("temperature", fmt::format("a number from 0 to {}", kMaxTemperature));
   }
+  if (!config.boolean_or("do_sample", true)) defaults.temperature = 0;
   if (config.find("top_p")) defaults.top_p = config.number("top_p");
   if (!(defaults.top_p > 0 && defaults.top_p <= 1)) {
     config.wrong("top_p", "a number above 0 and up to 1");
   }
-  if (config.find("top_k")) {
-    defaults.top_k = static_cast<int>(config.integer("top_k", 0, INT32_MAX));
+  const auto read = [&](const char* key, int64_t low, int& value) {
+    if (config.find(key)) value = static_cast<int>(config.integer(key, low, INT32_MAX));
+  };
+  read("top_k", 0, defaults.top_k);
+  read("max_new_tokens", 1, defaults.max_tokens);
+  read("max_length", 1, defaults.max_length);
+  const kv::Json* const stops = config.find("stop_strings");
+  if (stops == nullptr) return defaults;
+  for (const kv::Json& one : stops->is_array() ? *stops : kv::Json::array({*stops})) {
+    if (!one.is_string() || one == "") config.wrong("stop_strings", "a string, or a list of them");
+    defaults.stops.push_back(one);
   }
   return defaults;
 }
@@ -256,6 +329,9 @@ ApiRequest parse_completion(std::string_view body, const ApiRules& rules) {
   request.prompts = prompts_of(fields);
   check_choices(request, rules);
   request.echo = fields.boolean("echo", false);
+  if (fields.small("best_of", 1).value_or(1) > request.n) {  // OpenAI wants at least n of it
+    throw ApiError(400, "best_of above n is not supported; leave it out", "best_of");
+  }
   request.max_tokens = fields.small("max_tokens", 0).value_or(16);
   if (request.max_tokens == 0 && !request.echo) {
     throw ApiError(400, "max_tokens must be at least 1, got 0.", "max_tokens");
@@ -264,8 +340,9 @@ ApiRequest parse_completion(std::string_view body, const ApiRules& rules) {
     request.num_logprobs = static_cast<int>(*logprobs);
     if (request.echo) throw ApiError(400, "logprobs of the prompt are not supported", "logprobs");
   }
+  limit(request, rules.defaults);
   only_first_token(request);
-  request.unknown = fields.unknown();
+  note_unknown(fields, "", request);
   return request;
 }
 
@@ -275,7 +352,7 @@ ApiRequest parse_chat(std::string_view body, const ApiRules& rules) {
   ApiRequest request{.chat = true};
   parse_common(fields, rules, request);
   check_choices(request, rules);
-  request.conversation = parse_conversation(fields);
+  request.conversation = parse_conversation(fields, body);
   request.max_tokens = fields.small("max_completion_tokens", 1);
   const auto older_name = fields.small("max_tokens", 1);
   if (!request.max_tokens) request.max_tokens = older_name;
@@ -286,8 +363,9 @@ ApiRequest parse_chat(std::string_view body, const ApiRules& rules) {
     throw ApiError(400, "when using `top_logprobs`, `logprobs` must be set to true.",
                    "top_logprobs");
   }
+  limit(request, rules.defaults);
   only_first_token(request);
-  request.unknown = fields.unknown();
+  note_unknown(fields, "", request);
   return request;
 }
 

@@ -4,6 +4,7 @@
 // them. A field that the course lacks is refused by name, unless it asks for nothing.
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,14 +24,18 @@ class Fields;
 using Prompt = std::variant<std::string, std::vector<int32_t>>;
 
 /// Values of fields that a request does not give: those of the model's generation_config.json.
+/// do_sample false means temperature 0.
 struct Defaults {
   double temperature = 1, top_p = 1;
   int top_k = 0;
-  uint64_t seed = 0;  // the server's
+  int max_tokens = INT32_MAX;           // no answer has more
+  int max_length = INT32_MAX;           // nor has a prompt with its answer
+  std::vector<std::string> stops = {};  // of all requests, beside their own
+  std::optional<uint64_t> seed = {};    // the server's; without it each request gets its own
 };
 /// The defaults of a model's folder. Throws UserError for a file that cannot be read, or with
 /// values that no request may have.
-Defaults defaults_of(const std::string& model_dir);
+Defaults defaults_of(const std::filesystem::path& model_dir);
 
 /// The rules that a request is read by.
 struct ApiRules {
@@ -50,14 +55,17 @@ struct ApiRequest {
   kv::SamplingParams sampling = {};
   int n = 1;
   bool stream = false, include_usage = false;
+  bool continuous_usage = false;  // each chunk of the stream has its choice's usage
   TextOptions text = {};
   std::vector<int32_t> stop_token_ids = {};
   bool ignore_eos = false;
-  int num_logprobs = -1;  // as kv::Request's
+  bool add_special = true;  // the tokens that the model's folder sets around a prompt
+  int num_logprobs = -1;    // as kv::Request's
   bool echo = false;
   bool return_token_ids = false;
   int priority = 0;
   std::string cache_salt = {};
+  std::string request_id = {};  // of the answer; empty: the server makes one
   /// kv_transfer_params.do_remote_decode: the prompt is computed, up to the first token, and
   /// another server loads its blocks from the store.
   bool remote_decode = false;
@@ -69,8 +77,10 @@ struct ApiRequest {
 // These throw ApiError.
 ApiRequest parse_completion(std::string_view body, const ApiRules& rules);
 ApiRequest parse_chat(std::string_view body, const ApiRules& rules);
-/// The messages of a chat's body, and what else its prompt is made from.
-Conversation parse_conversation(Fields& fields);
+/// Refuses fields of /tokenize for which the course has nothing.
+void refuse_for_tokenize(Fields& fields);
+/// The messages of a chat's body, and what else its prompt is made from. `body` is its text.
+Conversation parse_conversation(Fields& fields, std::string_view body);
 /// "The model `x` does not exist." (404) if the body names another model.
 void check_model(const std::string& name, const ApiRules& rules);
 

@@ -15,11 +15,28 @@ bool is_token(std::string_view name) {
 
 }  // namespace
 
+std::string_view trimmed(std::string_view text) {
+  constexpr const char* kSpaces = " \t";
+  const size_t begin = std::min(text.find_first_not_of(kSpaces), text.size());
+  return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
+}
+
 bool same_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char x, char y) {
     return std::tolower(static_cast<unsigned char>(x)) ==
            std::tolower(static_cast<unsigned char>(y));
   });
+}
+
+bool is_media_type(std::string_view header, std::string_view type) {
+  return same_ignoring_case(trimmed(header.substr(0, header.find(';'))), type);
+}
+
+std::string bearer_of(std::string_view authorization) {
+  const std::string_view all = trimmed(authorization);
+  const size_t space = std::min(all.find_first_of(" \t"), all.size());
+  if (!same_ignoring_case(all.substr(0, space), "Bearer")) return {};
+  return std::string(trimmed(all.substr(space)));
 }
 
 std::string framing_error(const Headers& headers) {

@@ -15,11 +15,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <exception>
 #include <mutex>
 #include <unordered_map>
 
 #include "common/error.h"
+#include "common/url.h"
+#include "instruments/serve/http/chunks.h"
+#include "instruments/serve/http/error_page.h"
 #include "instruments/serve/http/framing.h"
 
 namespace serve {
@@ -156,24 +158,22 @@ struct HttpServer::Impl {
 
   void listen() {
     errno = 0;
-    bound = evhttp_bind_socket_with_handle(http, options.host.c_str(),
+    bound = evhttp_bind_socket_with_handle(http, kv::without_brackets(options.host).c_str(),
                                            static_cast<uint16_t>(options.port));
     if (bound == nullptr) {
       kv::user_error(
-          "cannot listen at {}:{} ({}); choose others with --host, an address of this machine, and "
+          "cannot listen at {} ({}); choose others with --host, an address of this machine, and "
           "--port",
-          options.host, options.port,
+          kv::host_and_port(options.host, options.port),
           errno == EADDRINUSE ? "the port is in use"
           : errno == 0        ? "no such host"
                               : std::strerror(errno));
     }
     listener = evhttp_bound_socket_get_listener(bound);
     const int socket = evconnlistener_get_fd(listener);
-    // evhttp's backlog is 128. With more clients at once, some would wait a second until they try
-    // again.
+    // evhttp's backlog is 128. With more clients at once, some would try again a second later.
     ::listen(socket, 4096);
-    // Accepted sockets inherit it. Else each token after the first would wait for the client's
-    // delayed acknowledgement, 40 ms.
+    // Accepted sockets inherit it. Else tokens would wait for delayed acknowledgements, 40 ms.
     const int one = 1;
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     // Out of descriptors: wait, or the loop would do nothing but fail to accept.
@@ -199,25 +199,26 @@ struct HttpServer::Impl {
   }
 
   /// evhttp does not tell when a connection ends. So each has a reference here; without callbacks
-  /// it is the last one. The descriptor is closed with it. If evhttp closed it, an event that is
-  /// due already could read from what has the same number by then.
+  /// it is the last one. The descriptor is closed with it: if evhttp closed it, an event that is
+  /// due could read from what has the same number by then.
   static bufferevent* on_connection(event_base* base, void* self) {
     auto& impl = *static_cast<Impl*>(self);
     bufferevent* socket = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (socket == nullptr) return nullptr;
     bufferevent_incref(socket);
+    replace_error_pages(socket);
     impl.forget_closed();
-    impl.sockets.push_back(socket);
+    impl.sockets.emplace(socket, drop_chunk_extensions(socket));
     if (std::ssize(impl.sockets) >= impl.options.max_connections) impl.pause_listening();
     impl.look_soon();
     return socket;
   }
   void forget_closed() {
     // The newest one gets its callbacks after on_connection().
-    std::erase_if(sockets, [](bufferevent* socket) {
+    std::erase_if(sockets, [](const auto& one) {
       bufferevent_event_cb on_event = nullptr;
-      bufferevent_getcb(socket, nullptr, nullptr, &on_event, nullptr);
-      if (on_event == nullptr) bufferevent_decref(socket);
+      bufferevent_getcb(one.first, nullptr, nullptr, &on_event, nullptr);
+      if (on_event == nullptr) bufferevent_decref(one.first);
       return on_event == nullptr;
     });
   }
@@ -333,7 +334,7 @@ struct HttpServer::Impl {
   evhttp_bound_socket* bound = nullptr;
   event *wake = nullptr, *tick = nullptr, *written = nullptr;
   std::vector<event*> signals;
-  std::vector<bufferevent*> sockets;  // a reference to each connection's
+  std::unordered_map<bufferevent*, std::shared_ptr<void>> sockets;  // a reference to each one
   std::unordered_map<evhttp_connection*, std::shared_ptr<Exchange>> exchanges;
   std::mutex mutex;
   std::vector<std::function<void()>> posted, postponed;  // the first under the mutex
@@ -378,8 +379,7 @@ void HttpServer::after_writing(std::function<void()> function) {
 }
 
 void HttpServer::drain(std::chrono::milliseconds grace) {
-  if (impl_->listener == nullptr) return;
-  impl_->listener = nullptr;
+  if (std::exchange(impl_->listener, nullptr) == nullptr) return;
   evhttp_del_accept_socket(impl_->http, impl_->bound);
   const timeval limit{grace.count() / 1000, grace.count() % 1000 * 1000};
   event_base_loopexit(impl_->base, &limit);

@@ -1,7 +1,7 @@
 #pragma once
 
-// HTTP/1.1 on libevent: one thread, a loop, and exchanges of a request and its reply. http.cpp is
-// the only file that knows libevent.
+// HTTP/1.1 on libevent: one thread, a loop, and exchanges of a request and its reply. http.cpp
+// and error_page.cpp are the only files that know libevent.
 
 #include <chrono>
 #include <cstddef>

@@ -18,7 +18,7 @@ const std::string kStream =
 
 }  // namespace
 
-TEST_CASE("http: a watcher attaches late, and has what stands in the cache, and all that follows") {
+TEST_CASE("http: a watcher attaches late, and has what is in the cache, and all that follows") {
   serve::ServerOptions options = serve_test::options();
   options.engine.num_blocks = 24;
   options.engine.block_size = 4;
@@ -69,7 +69,7 @@ TEST_CASE("http: a watcher attaches late, and has what stands in the cache, and 
   CHECK(ended(source, "has gone"));
   watch::HttpSource late(url);
   CHECK(ended(late, "no server answers"));
-  CHECK_THROWS_AS(watch::HttpSource("http://x"), kv::UserError);
+  CHECK_THROWS_AS(watch::HttpSource("http://x:0"), kv::UserError);
 }
 
 TEST_CASE("http: what happens to the cache, live, and what was missed") {

@@ -128,7 +128,7 @@ TEST_CASE("equal bytes: alone, and among others with preemptions, chunks and hit
 TEST_CASE("equal bytes: on every lesson's engine") {
   const std::vector<json> requests = mixed(16);
   const Answers wanted = one_by_one(Running(), requests);
-  for (const int lesson : {9, 10, 11, 12}) {
+  for (const int lesson : {9, 10, 11, 12, 14}) {  // 14 without --kv-dtype fp8
     CAPTURE(lesson);
     serve::ServerOptions options = small_pool();
     options.engine.lesson = lesson;
@@ -202,7 +202,7 @@ TEST_CASE("equal bytes: the tokens are those of lesson 08's engine for that seed
     for (const int32_t token : wanted.completions[i].tokens) text += decoder.push(token);
     CHECK(answer["choices"][i]["text"] == text + decoder.finish());
   }
-  // Token ids in place of the text; and the chat of a model without a template.
+  // Token ids instead of the text; and the chat of a model without a template.
   json ids = body;
   ids["prompt"] = request.prompt;
   CHECK(running.complete(ids).parsed()["choices"] == answer["choices"]);
@@ -213,6 +213,53 @@ TEST_CASE("equal bytes: the tokens are those of lesson 08's engine for that seed
   for (size_t i = 0; i < 4; ++i) {
     CHECK(said["choices"][i]["message"]["content"] == answer["choices"][i]["text"]);
   }
+}
+
+TEST_CASE("equal bytes: a request without a seed is told the one it got, and gets it again") {
+  const json request = {
+      {"prompt", "Once upon a time"}, {"max_tokens", 12}, {"n", 2}, {"return_token_ids", true}};
+  json stream = request;
+  stream["stream"] = true;
+  stream["stream_options"] = {{"include_usage", true}};
+  {
+    Running running;
+    const json first = running.complete(request).parsed(),
+               other = running.complete(request).parsed();
+    CHECK(first["seed"] != other["seed"]);
+    CHECK(first["choices"] != other["choices"]);
+    json again = request;
+    again["seed"] = first["seed"];
+    CHECK(running.complete(again).parsed()["choices"] == first["choices"]);
+    const Client::Reply told = running.ask(post("/v1/completions", stream.dump()));
+    again["seed"] = events_of(told.body).back().at("seed");
+    again["stream"] = true;
+    CHECK(answer_of_stream(running.ask(post("/v1/completions", again.dump()))) ==
+          answer_of_stream(told));
+  }
+  serve::ServerOptions with_seed = options();
+  with_seed.seed = 5;
+  Running running(with_seed);
+  const json first = running.complete(request).parsed();
+  CHECK(first["seed"] == 5);
+  CHECK(running.complete(request).parsed()["choices"] == first["choices"]);
+}
+
+TEST_CASE("serve: the cached tokens of a prompt count once, whatever n is") {
+  serve::ServerOptions options = serve_test::options();
+  options.tell_cached = true;
+  Running running(options);
+  std::vector<int32_t> prompt(40);
+  std::iota(prompt.begin(), prompt.end(), 300);
+  json request = {{"prompt", {prompt, prompt}}, {"max_tokens", 2}, {"n", 4}};
+  running.complete(request);  // what the second prompt finds depends on the passes
+  const json whole = running.complete(request).parsed()["usage"];
+  CHECK(whole["prompt_tokens"] == 80);
+  CHECK(whole["prompt_tokens_details"]["cached_tokens"] == 64);
+  request["stream"] = true;
+  request["stream_options"] = {{"include_usage", true}};
+  const json usage =
+      events_of(running.ask(post("/v1/completions", request.dump())).body).back()["usage"];
+  CHECK(usage["prompt_tokens_details"]["cached_tokens"] == 64);
 }
 
 TEST_CASE("equal bytes: the server computes requests a second time, and counts") {

@@ -92,13 +92,13 @@ TEST_CASE("http: routes, methods, keys, content types, and errors as JSON") {
     }
     return reply.status;
   };
-  CHECK(status(get("/health")) == 200);
-  CHECK(status(get("/version")) == 200);
-  CHECK(status(get("/")) == 200);
+  for (const char* open : {"/health", "/version", "/"}) CHECK(status(get(open)) == 200);
   CHECK(status(get("/v1/models")) == 401);
   CHECK(status(get("/v1/models", "Authorization: Bearer secre\r\n")) == 401);
   CHECK(status(get("/v1/models", "Authorization: Bearer secretsecret\r\n")) == 401);
-  CHECK(status(get("/v1/models", key)) == 200);
+  CHECK(status(get("/v1/models/", key)) == 200);
+  CHECK(running.ask(get("/v1/models/tiny", key)).parsed()["id"] == "tiny");
+  CHECK(status(get("/v1/models/other", key)) == 404);
   CHECK(status(get("/kv_snapshot")) == 401);
   CHECK(status(get("/v1/other")) == 404);
   CHECK(status(get("/pages/../x")) == 404);
@@ -284,7 +284,7 @@ TEST_CASE("http: when the engine fails, each request gets an error, and /health 
   }
   kv::Model damaged = kv::Model::load(folder.path(), kv::Device::kCpu);
   for (const bool stream : {false, true}) {
-    serve::Server server(damaged, options());
+    serve::ApiServer server(damaged, options());
     std::thread thread([&] { server.run(); });
     Client first(server.port()), second(server.port());
     const std::string request =
@@ -342,7 +342,7 @@ TEST_CASE("http: a client that goes takes its request along, at every point of a
 }
 
 TEST_CASE("http: a stop lets streams end, refuses new ones, and returns") {
-  serve::Server server(kvtest::shipped_model(), options());
+  serve::ApiServer server(kvtest::shipped_model(), options());
   std::thread thread([&] { server.run(); });
   Client stream(server.port()), kept(server.port());
   stream.send(post("/v1/completions", kStream));
@@ -359,7 +359,7 @@ TEST_CASE("http: a stop lets streams end, refuses new ones, and returns") {
 TEST_CASE("http: a stop does not wait longer than it was told to") {
   serve::ServerOptions options = serve_test::options();
   options.drain_seconds = 0.05;
-  serve::Server server(kvtest::shipped_model(), options);
+  serve::ApiServer server(kvtest::shipped_model(), options);
   std::thread thread([&] { server.run(); });
   Client client(server.port());
   client.send(post("/v1/completions", kLong));

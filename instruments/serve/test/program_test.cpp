@@ -55,6 +55,6 @@ TEST_CASE("serve: a store that is not there is said once, and the server starts"
   CHECK(out.out.starts_with("0\ntiny on "));
   CHECK(out.out.find("lesson 13") != std::string::npos);
   CAPTURE(out.err);
-  CHECK(out.err.find("the store 127.0.0.1:1 does not answer") != std::string::npos);
+  CHECK(out.err.find("the store redis://127.0.0.1:1 does not answer") != std::string::npos);
   CHECK(out.err.find("answer") == out.err.rfind("answer"));
 }

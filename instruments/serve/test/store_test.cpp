@@ -5,7 +5,7 @@
 #include <functional>
 #include <numeric>
 
-#include "common/at_end.h"
+#include "common/defer.h"
 #include "instruments/serve/store.h"
 #include "instruments/serve/test/support.h"
 #include "lessons/13_shared_tier/cli/memory_store.h"
@@ -155,8 +155,10 @@ TEST_CASE("store: two servers over one store give the bytes of one, and the seco
 
 TEST_CASE("store: what came from it is counted, and shows in the events of the cache") {
   const Store store = serve::open_store("memory");
-  const json request{
-      {"prompt", std::vector<int>(50, 300)}, {"max_tokens", 1}, {"return_token_ids", true}};
+  const json request{{"prompt", std::vector<int>(50, 300)},
+                     {"max_tokens", 1},
+                     {"seed", 1},
+                     {"return_token_ids", true}};
   std::string wanted;
   {
     const Running first(over(store));
@@ -304,7 +306,7 @@ TEST_CASE("prefill: an answer waits for a slow store, and no other request does"
   serve::ServerOptions options = over(store);
   options.engine.tier.policy = lesson11::LoadPolicy::kNever;  // a lookup waits for the store, too
   Running server(options);
-  const kv::AtEnd answers{[&] { store->answer(); }};  // before the server waits for it
+  const kv::Defer answers{[&] { store->answer(); }};  // before the server waits for it
   json request{{"prompt", tokens_from(300, 40)}, {"max_tokens", 4}};
   const Client::Reply first = server.complete(request);
   CHECK(first.status == 200);

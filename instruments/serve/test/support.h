@@ -201,7 +201,7 @@ class Running {
     server_.stop();
     thread_.join();
   }
-  serve::Server& server() { return server_; }
+  serve::ApiServer& server() { return server_; }
   int port() const { return server_.port(); }
   Client::Reply ask(const std::string& request) const { return serve_test::ask(port(), request); }
   Client::Reply complete(const json& body) const {
@@ -224,7 +224,7 @@ class Running {
   }
 
  private:
-  serve::Server server_;
+  serve::ApiServer server_;
   std::thread thread_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/error.h"
+#include "common/url.h"
 #include "instruments/watch/recording.h"
 
 namespace watch {
@@ -12,6 +13,11 @@ namespace {
 constexpr size_t kMaxAtOnce = 1000;  // frames of one step, so that a picture never waits for more
 
 }  // namespace
+
+bool Feed::is_http(const std::string& what) {
+  const auto url = kv::parse_url(what);
+  return url && url->scheme == "http";
+}
 
 Feed::Feed(const std::string& what, const std::string& replay_endpoint, size_t max_bytes)
     : name_(what), max_bytes_(max_bytes) {

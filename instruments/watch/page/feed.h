@@ -22,6 +22,8 @@ class Feed {
   explicit Feed(const std::string& what, const std::string& replay_endpoint = {},
                 size_t max_bytes = size_t{64} << 20);
 
+  /// True for a ./course serve, whose feed begins with what is in its cache.
+  static bool is_http(const std::string& what);
   static bool is_endpoint(const std::string& what) { return what.find("://") != std::string::npos; }
   bool is_live() const { return listener_ != nullptr; }
   const std::string& name() const { return name_; }

@@ -48,7 +48,7 @@ class WatchPage : public viz::Page {
 WatchPage::WatchPage(const viz::PageContext& context)
     : Page({.lesson = "watch",
             .title = "A server's cache",
-            .summary = "What stands in the cache of a server, as its events tell it. What is "
+            .summary = "What is in the cache of a server, as its events tell it. What is "
                        "evicted goes up, and comes down if it is stored again."}),
       model_dir_(context.model_dir),
       watched_(nullptr, model_dir_) {
@@ -61,7 +61,7 @@ WatchPage::WatchPage(const viz::PageContext& context)
         [this](auto& w) { return watch(w[0].text, w[1].text); }},
        {"attach",
         {viz::text("URL")},
-        "the cache of ./course serve at URL, as http://127.0.0.1:8000: what stands in it, and "
+        "the cache of ./course serve at URL, as http://127.0.0.1:8000: what is in it, and "
         "what happens to it",
         [this](auto& w) { return watch(w[0].text, ""); }},
        {"next",
@@ -88,7 +88,7 @@ std::string WatchPage::watch(const std::string& what, const std::string& replay_
                                   replay_endpoint);
   } else {
     std::shared_ptr<Feed>& kept = feeds_[what + " " + replay_endpoint];
-    const bool has_ended = kept && what.starts_with("http://") && !kept->error().empty();
+    const bool has_ended = kept && Feed::is_http(what) && !kept->error().empty();
     if (!kept || has_ended) kept = std::make_shared<Feed>(what, replay_endpoint);
     feed = kept;
   }

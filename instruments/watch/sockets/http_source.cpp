@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/url.h"
 #include "instruments/watch/sockets/server_events.h"
 
 namespace watch {
@@ -26,16 +27,11 @@ std::string text_of(evhttp_request* request) {
 }  // namespace
 
 struct HttpSource::Impl {
-  explicit Impl(const std::string& given) : url(given) {
-    const std::unique_ptr<evhttp_uri, void (*)(evhttp_uri*)> uri(evhttp_uri_parse(url.c_str()),
-                                                                 evhttp_uri_free);
-    const int port = uri ? evhttp_uri_get_port(uri.get()) : 0;
-    if (port <= 0) kv::user_error("{}: wanted http://HOST:PORT, as http://127.0.0.1:8000", url);
-    host = evhttp_uri_get_host(uri.get());
-    if (host == "localhost") host = "127.0.0.1";  // its IPv6 address often comes first
+  explicit Impl(const std::string& given) : url(kv::parse_http_server(given, "attach")) {
     base = event_base_new();
     for (evhttp_connection** one : {&stream, &other}) {
-      *one = evhttp_connection_base_new(base, nullptr, host.c_str(), static_cast<uint16_t>(port));
+      *one = evhttp_connection_base_new(base, nullptr, url.host.c_str(),
+                                        static_cast<uint16_t>(url.port));
       evhttp_connection_set_timeout(*one, kYear);
     }
     ask(stream, "/kv_events", &call<&Impl::end>, &call<&Impl::read_events>);
@@ -50,8 +46,9 @@ struct HttpSource::Impl {
   void ask(evhttp_connection* connection, const char* path, Callback done, Callback more) {
     evhttp_request* const request = evhttp_request_new(done, this);
     evhttp_request_set_chunked_cb(request, more);
-    evhttp_add_header(evhttp_request_get_output_headers(request), "Host", host.c_str());
-    evhttp_make_request(connection, request, EVHTTP_REQ_GET, path);
+    evhttp_add_header(evhttp_request_get_output_headers(request), "Host",
+                      kv::host_and_port(url.host, url.port).c_str());
+    evhttp_make_request(connection, request, EVHTTP_REQ_GET, (url.path + path).c_str());
   }
   /// No exception may pass through libevent.
   template <auto Member>
@@ -79,7 +76,7 @@ struct HttpSource::Impl {
   void end(evhttp_request*) { throw std::runtime_error(kGone); }
   void begin(evhttp_request* request) { events.take_snapshot(text_of(request)); }
 
-  std::string url, host;
+  kv::HttpServerUrl url;
   event_base* base = nullptr;
   evhttp_connection *stream = nullptr, *other = nullptr;
   bool asked = false;  // for the snapshot
@@ -96,7 +93,7 @@ std::vector<Frame> HttpSource::receive(std::chrono::milliseconds time) {
   event_base_loopexit(impl_->base, &limit);
   event_base_dispatch(impl_->base);
   if (!impl_->events.any() && !impl_->error.empty()) {
-    kv::user_error("{}: {}; attach to it again once ./course serve runs there", impl_->url,
+    kv::user_error("{}: {}; attach to it again once ./course serve runs there", impl_->url.text,
                    impl_->error);
   }
   return impl_->events.frames();

@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "common/url.h"
+#include "instruments/watch/sockets/catch_up.h"
 #include "instruments/watch/sockets/http_source.h"
 #include "instruments/watch/sockets/sockets.h"
 #include "instruments/watch/watcher.h"
@@ -37,16 +39,18 @@ class Subscription {
     std::vector<Frame> frames;
     if (!std::exchange(has_begun_, true)) replay(frames);
     Frame frame;
-    if (!subscriber_.receive(frame, time)) return frames;
-    if (order_.misses_before(frame)) replay(frames);
-    add(frame, frames);
+    const bool came = subscriber_.receive(frame, time);
+    // News of a connection come before its first frame.
+    const bool is_new = subscriber_.reconnected() && order_.next_seq() > 0;
+    if (is_new || (came && order_.misses_before(frame))) replay(frames);
+    if (came) add(frame, frames);
     return frames;
   }
 
  private:
   void replay(std::vector<Frame>& frames) {
     if (!subscriber_.can_replay()) return;
-    subscriber_.replay(order_.next_seq(), kAnswer, [&](const Frame& frame) { add(frame, frames); });
+    catch_up(subscriber_, order_, kAnswer, [&](const Frame& frame) { add(frame, frames); });
   }
   void add(const Frame& frame, std::vector<Frame>& frames) {
     order_.take(frame);
@@ -54,7 +58,7 @@ class Subscription {
   }
 
   Subscriber subscriber_;
-  Watcher order_;  // knows what is missing, and when a server began anew
+  Watcher order_;  // knows what is missing, and when a server restarted
   bool has_begun_ = false;
 };
 
@@ -67,7 +71,10 @@ Source as_source(std::shared_ptr<Made> made) {
 }
 
 Source source_of(const std::string& endpoint, const std::string& replay_endpoint) {
-  if (endpoint.starts_with("http://")) return as_source(std::make_shared<HttpSource>(endpoint));
+  const auto url = kv::parse_url(endpoint);
+  if (url && (url->scheme == "http" || url->scheme == "https")) {
+    return as_source(std::make_shared<HttpSource>(endpoint));
+  }
   return as_source(std::make_shared<Subscription>(endpoint, replay_endpoint));
 }
 

@@ -1,4 +1,4 @@
-// In place of http_source.cpp in a build without libevent.
+// Instead of http_source.cpp in a build without libevent.
 
 #include "common/error.h"
 #include "instruments/watch/sockets/http_source.h"

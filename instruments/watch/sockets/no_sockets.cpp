@@ -1,4 +1,4 @@
-// In place of sockets.cpp in a build without ZeroMQ; and of listener.cpp, but for a browser, which
+// Instead of sockets.cpp in a build without ZeroMQ; and of listener.cpp, but for a browser, which
 // has web_listener.cpp.
 
 #include "common/error.h"
@@ -33,6 +33,7 @@ bool Subscriber::replay(uint64_t, std::chrono::milliseconds,
 }
 bool Subscriber::can_replay() const { missing(); }
 bool Subscriber::is_connected() { missing(); }
+bool Subscriber::reconnected() { missing(); }
 
 #ifndef __EMSCRIPTEN__
 class Listener::Thread {};

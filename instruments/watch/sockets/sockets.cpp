@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <deque>
@@ -34,6 +35,17 @@ zmq::context_t& context() {
   return made;
 }
 
+/// ZeroMQ knows schemes in small letters alone, no slash after the port, and binds no name.
+std::string plain(std::string endpoint) {
+  const size_t scheme = endpoint.find("://");
+  if (scheme == std::string::npos) return endpoint;
+  std::transform(endpoint.begin(), endpoint.begin() + static_cast<std::ptrdiff_t>(scheme),
+                 endpoint.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (endpoint.starts_with("tcp://") && endpoint.ends_with('/')) endpoint.pop_back();
+  if (endpoint.starts_with("tcp://localhost:")) endpoint.replace(6, 9, "127.0.0.1");
+  return endpoint;
+}
+
 /// ZeroMQ closes a socket some time after its owner, so no address is used twice.
 std::string unused_address() {
   static std::atomic<int> num_used = 0;
@@ -43,13 +55,14 @@ std::string unused_address() {
 class Socket {
  public:
   Socket(zmq::socket_type type, const char* what, std::string endpoint)
-      : what_(what), endpoint_(std::move(endpoint)) {
+      : what_(what), endpoint_(plain(std::move(endpoint))) {
     with([&] {
       socket_ = zmq::socket_t(context(), type);
       socket_.set(zmq::sockopt::linger, 0);
       socket_.set(zmq::sockopt::sndhwm, kMaxWaiting);
       socket_.set(zmq::sockopt::rcvhwm, kMaxWaiting);
       socket_.set(zmq::sockopt::maxmsgsize, int64_t{kMaxPayload});
+      if (endpoint_.find('[') != std::string::npos) socket_.set(zmq::sockopt::ipv6, 1);
     });
   }
 
@@ -76,6 +89,7 @@ class Socket {
   }
   const std::string& endpoint() const { return endpoint_; }
   void connect() {
+    if (endpoint_.starts_with("tcp:") && endpoint_.ends_with(":0")) refuse();  // where none listens
     check_port();
     with([&] { socket_.connect(endpoint_); });
   }
@@ -108,8 +122,9 @@ class Socket {
 
  private:
   [[noreturn]] void refuse() const {
-    kv::user_error("{} {}: not an address; wanted an address as tcp://127.0.0.1:5557", what_,
-                   endpoint_);
+    kv::user_error(
+        "{} {}: not an address; wanted an address as tcp://127.0.0.1:5557 or tcp://[::1]:5557",
+        what_, endpoint_);
   }
   /// Refuses a port that no machine has: ZeroMQ would take another one.
   void check_port() const {
@@ -206,6 +221,7 @@ struct Subscriber::Sockets {
   Socket connections;  // news of the subscriber's
   std::string replay_endpoint;
   bool is_connected = false;
+  int64_t num_connections = 0, num_told = 0;  // up to now, and when reconnected() was asked
 
   Sockets(const std::string& endpoint, const std::string& topic, const std::string& replay)
       : subscribe(zmq::socket_type::sub, "watch", endpoint),
@@ -234,8 +250,15 @@ bool Subscriber::is_connected() {
     uint16_t event = 0;  // the first 16 bits of a message, in this machine's byte order
     std::memcpy(&event, parts->at(0).data(), sizeof event);
     sockets_->is_connected = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+    sockets_->num_connections += sockets_->is_connected;
   }
   return sockets_->is_connected;
+}
+
+bool Subscriber::reconnected() {
+  is_connected();
+  const int64_t before = std::exchange(sockets_->num_told, sockets_->num_connections);
+  return before > 0 && sockets_->num_connections > before;
 }
 
 bool Subscriber::receive(Frame& frame, milliseconds time) {

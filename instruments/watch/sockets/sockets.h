@@ -50,8 +50,10 @@ class Subscriber {
   bool replay(uint64_t seq, std::chrono::milliseconds time,
               const std::function<void(const Frame&)>& take);
   bool can_replay() const;
-  /// True if the server is there: a connection stands at this moment.
+  /// True if the server is there: it is connected at this moment.
   bool is_connected();
+  /// True once for each connection after the first: one was lost in between.
+  bool reconnected();
   int64_t num_refused() const { return num_refused_; }  // messages that were no frames
 
  private:

@@ -1,4 +1,4 @@
-// In place of listener.cpp in a browser, which attaches to ./course serve alone. The browser
+// Instead of listener.cpp in a browser, which attaches to ./course serve alone. The browser
 // receives what comes; the page takes it when it looks for frames.
 
 #include <emscripten.h>
@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/url.h"
 #include "instruments/watch/sockets/listener.h"
 #include "instruments/watch/sockets/server_events.h"
 
@@ -96,7 +97,8 @@ class Listener::Thread {
 };
 
 Listener::Listener(const std::string& endpoint, const std::string&) {
-  if (!endpoint.starts_with("http://") && !endpoint.starts_with("https://")) {
+  const auto url = kv::parse_url(endpoint);
+  if (!url || (url->scheme != "http" && url->scheme != "https")) {
     kv::user_error(
         "{}: a page of the web can attach to ./course serve alone, at http://HOST:PORT; ./course "
         "viz watch listens to other servers, too",

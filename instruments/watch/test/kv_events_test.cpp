@@ -9,6 +9,7 @@
 #include <random>
 
 #include "common/error.h"
+#include "instruments/watch/event_mirror.h"
 
 namespace {
 
@@ -45,8 +46,11 @@ std::string refusal(std::string_view payload) {
   return "read";
 }
 
+/// What is said of a batch's only event, which makes no sense, or whose tokens make none.
 std::string refusal_of(const json& event) {
-  return refusal(packed(json::array({1.5, json::array({event})})));
+  const EventBatch batch = decoded(event);
+  REQUIRE(batch.problems.size() == 1);
+  return batch.problems[0];
 }
 
 void check_same(const EventBatch& a, const EventBatch& b) {
@@ -124,29 +128,67 @@ TEST_CASE("kv events: what is wrong is named") {
   CHECK(refusal_of({"BlockStored", first, nullptr, {1, 2, 3}, 2}) ==
         "event 0, BlockStored: token_ids: found 3 tokens, wanted 1 of 2, or none");
   CHECK(refusal_of({"BlockStored", first, nullptr, {1, -2}, 2}) ==
-        "event 0, BlockStored: token_ids: found -2, wanted 0 to 2147483647");
-  CHECK(refusal_of({"BlockStored", first, nullptr, {1, 1ull << 63}, 2}).find("wanted 0 to") !=
+        "event 0, BlockStored: token_ids: found -2, wanted an integer from 0 to 2147483647");
+  CHECK(refusal_of({"BlockStored", first, nullptr, {1, 1ull << 63}, 2}).find("from 0 to") !=
         std::string::npos);
   CHECK(refusal_of({"BlockStored", first, nullptr, {1, 2}}) ==
         "event 0, BlockStored: block_size: found nothing, wanted an integer");
   CHECK(refusal_of({"BlockStored", first, nullptr, json::array(), 65'537}) ==
-        "event 0, BlockStored: block_size: found 65537, wanted 0 to 65536");
+        "event 0, BlockStored: block_size: found 65537, wanted an integer from 0 to 65536");
   CHECK(refusal_of({"BlockStored", first, true, {1, 2}, 2}) ==
-        "event 0, BlockStored: parent_block_hash: found boolean, wanted a number or bytes");
+        "event 0, BlockStored: parent_block_hash: found boolean, wanted a whole number or bytes");
   CHECK(refusal_of({"BlockRemoved", kFirst}) ==
         "event 0, BlockRemoved: block_hashes: found number, wanted an array");
   CHECK(refusal_of({"BlockRemoved", first, "\xff"}) ==
         "event 0, BlockRemoved: medium: found other bytes, wanted UTF-8");
   CHECK(refusal_of({{"type", "BlockRemoved"}, {"block_hashes", {{kFirst}}}}) ==
-        "event 0, BlockRemoved: block_hashes: found array, wanted a number or bytes");
+        "event 0, BlockRemoved: block_hashes: found array, wanted a whole number or bytes");
   CHECK(refusal_of(7) == "event 0: found number without a name, wanted BlockStored or another");
   CHECK(refusal_of({7, 8}) == "event 0: found array without a name, wanted BlockStored or another");
   CHECK(refusal(packed("text")) == "found string, wanted a batch of events");
-  CHECK(refusal(packed(json::array({"now", json::array()}))) ==
-        "ts: found string, wanted seconds since 1970");
-  CHECK(refusal(packed(json::array({NAN, json::array()}))) ==
-        "ts: found number, wanted seconds since 1970");
   CHECK(refusal(packed(json::array({1.5}))) == "events: found nothing, wanted an array");
+}
+
+TEST_CASE("kv events: an event that makes no sense costs no other event of its batch") {
+  const json first{kFirst}, good{"BlockStored", first, nullptr, {1, 2}, 2};
+  const json bad{"BlockStored", first, nullptr, {1, "x"}, 2};
+  const EventBatch batch = decode(
+      packed(json::array({NAN, json::array({good, bad, 7, {"BlockRemoved", first}}), "two"})));
+  REQUIRE(batch.events.size() == 3);  // the bad one's blocks stand, too
+  CHECK(std::get<BlockStored>(batch.events[1]).token_ids.empty());
+  REQUIRE(batch.problems.size() == 4);
+  CHECK(batch.problems[0] == "ts: found number, wanted seconds since 1970");
+  CHECK(batch.problems[1] == "event 1, BlockStored: token_ids: found string, wanted an integer");
+  CHECK(batch.problems[2].find("event 2: ") == 0);
+  CHECK(batch.problems[3] == "data_parallel_rank: found string, wanted an integer");
+}
+
+TEST_CASE("kv events: a group that leaves blocks out has its hashes, and unknown tokens") {
+  const json tokens{1, 2, 3, 4, 5, 6, 7, 8};
+  const auto stored = [&](const json& hashes, int block_size) {
+    return std::get<BlockStored>(decoded({"BlockStored", hashes, nullptr, tokens, block_size,
+                                          nullptr, "GPU", nullptr, nullptr, 1})
+                                     .events.at(0));
+  };
+  const BlockStored sparse = stored({kFirst}, 2);
+  CHECK(sparse.block_hashes == std::vector{hash_of(kFirst)});
+  CHECK(sparse.token_ids.empty());
+  CHECK(sparse.place.group_idx == 1);
+  CHECK(stored({kFirst, kSecond}, 4).token_ids.size() == 8);
+  EventMirror mirror;
+  CHECK(mirror.apply({.ts = 1, .events = {sparse}}).stored == 1);
+  CHECK(mirror.blocks().begin()->second.tokens.empty());
+  // More hashes than blocks, or half a block: that has no meaning.
+  CHECK(refusal_of({"BlockStored", {kFirst, kSecond, 3}, nullptr, {1, 2, 3, 4}, 2}) != "");
+}
+
+TEST_CASE("kv events: whole numbers as floats") {
+  const auto batch = decoded({"BlockStored", {5.0}, nullptr, {1.0, 2.0}, 2.0});
+  const auto& stored = std::get<BlockStored>(batch.events.at(0));
+  CHECK(stored.block_hashes == std::vector{hash_of(5)});
+  CHECK(stored.token_ids == std::vector{1, 2});
+  CHECK(refusal_of({"BlockStored", {5}, nullptr, {1.5}, 1}) ==
+        "event 0, BlockStored: token_ids: found 1.5, wanted an integer from 0 to 2147483647");
 }
 
 TEST_CASE("kv events: cut bytes, lengths of gigabytes and towers of arrays are refused") {

@@ -1,4 +1,4 @@
-// The mirror: what stands after a server's events.
+// The mirror: what is there after a server's events.
 
 #include "instruments/watch/event_mirror.h"
 

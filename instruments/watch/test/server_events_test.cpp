@@ -22,7 +22,7 @@ const std::string kSnapshot = R"({"seq":4,"block_size":2,"num_blocks":9,"blocks"
 
 }  // namespace
 
-TEST_CASE("server events: what stands in the cache, then what happens, nothing twice") {
+TEST_CASE("server events: what is in the cache, then what happens, nothing twice") {
   ServerEvents events;
   events.take_event(stored(4, "0b", "\"0a\""));  // part of the snapshot
   events.take_event(stored(5, "0c", "\"0b\""));

@@ -50,12 +50,12 @@ TEST_CASE("watcher: a gap is told, and what comes twice is passed over") {
   CHECK(removal.note == "1 block removed that had not been stored: something was missed");
 }
 
-TEST_CASE("watcher: a server that begins anew has an empty cache") {
+TEST_CASE("watcher: a server that starts over has an empty cache") {
   Watcher watcher;
   for (uint64_t seq = 0; seq < 5; ++seq) watcher.take(stores(seq, seq));
   const auto step = watcher.take(stores(1, 70, 100));
   CHECK(step.note ==
-        "the server began anew, its cache is empty; 1 batch is missing before number 1");
+        "the server restarted, its cache is empty; 1 batch is missing before number 1");
   CHECK(watcher.counts().restarts == 1);
   CHECK(watcher.mirror().num_blocks() == 1);
   CHECK(watcher.next_seq() == 2);
@@ -73,7 +73,7 @@ TEST_CASE("watcher: numbers that no server reaches neither wrap nor hide what is
   CHECK(watcher.counts().unreadable == 1);
   CHECK(watcher.next_seq() == 1);
   watcher.take(stores(kMaxSeq, 3, 20));
-  watcher.take(stores(kMaxSeq - 1, 4, 30));  // of a server that began anew
+  watcher.take(stores(kMaxSeq - 1, 4, 30));  // of a server that restarted
   CHECK(watcher.counts().missing == INT64_MAX);
   CHECK_FALSE(watcher.is_complete());
 }
@@ -93,4 +93,53 @@ TEST_CASE("watcher: a batch that makes no sense is passed over and told") {
   json::to_msgpack(json::array({9.5, json::array({json::array({"BlockMoved", 1})})}), strange);
   CHECK(watcher.take({.seq = 3, .payload = strange}).note == "1 event of an unknown kind");
   CHECK(watcher.counts().unknown == 1);
+}
+
+TEST_CASE("watcher: an event that makes no sense is told, and the rest of its batch stands") {
+  using nlohmann::json;
+  Watcher watcher;
+  const json good{"BlockStored", {7}, nullptr, {1, 2}, 2}, bad{"BlockStored", {8}, nullptr, {1}, 2};
+  std::string payload;
+  json::to_msgpack(json::array({9.5, json::array({bad, good})}), payload);
+  const auto step = watcher.take({.seq = 0, .payload = payload});
+  CHECK(step.applied);
+  CHECK(step.note.find("batch 0 has a part that makes no sense: event 0, BlockStored") == 0);
+  CHECK(watcher.mirror().num_blocks() == 2);  // the bad one's, whose tokens are not known
+  CHECK(watcher.counts().senseless == 1);
+  CHECK_FALSE(watcher.is_complete());
+  payload.clear();
+  json::to_msgpack(json::array({"now", json::array({good})}), payload);
+  CHECK(watcher.take({.seq = 1, .payload = payload}).ts == 9.5);  // the time of the one before
+}
+
+TEST_CASE("watcher: another batch under the last number is another server's, whatever its clock") {
+  Watcher watcher;
+  for (uint64_t seq = 0; seq < 3; ++seq) watcher.take(stores(seq, seq));
+  CHECK(watcher.is_last(stores(2, 2)));
+  CHECK_FALSE(watcher.is_last(stores(2, 9)));
+  CHECK_FALSE(watcher.is_last(stores(1, 1)));
+  CHECK_FALSE(watcher.take(stores(2, 2)).applied);
+  CHECK(watcher.take(stores(2, 9, 3.0)).note ==
+        "the server restarted, its cache is empty; 2 batches are missing before number 2");
+  CHECK(watcher.mirror().num_blocks() == 1);
+}
+
+TEST_CASE("watcher: of several data-parallel ranks in one stream the first one is watched") {
+  Watcher watcher;
+  watcher.take(stores(0, 1));
+  const Frame other{.seq = 0, .payload = encode({.ts = 9, .events = {}, .data_parallel_rank = 1})};
+  CHECK(watcher.take(other).note ==
+        "batch 0 is of data-parallel rank 1, passed over: this watches rank 0");
+  CHECK(watcher.counts().restarts == 0);
+  CHECK(watcher.take(stores(1, 2)).applied);
+  CHECK(watcher.is_complete());
+}
+
+TEST_CASE("watcher: after a lost connection it claims nothing") {
+  Watcher watcher;
+  CHECK_FALSE(watcher.is_last(stores(0, 0)));
+  watcher.take(stores(0, 0));
+  CHECK(watcher.is_complete());
+  watcher.doubt();
+  CHECK_FALSE(watcher.is_complete());
 }

@@ -18,7 +18,6 @@ struct Fp8Layer {
   int max_blocks_per_seq;
   int num_blocks;
   int block_size;
-  int block_stride;  // rows from one block to the next
   int scale_stride;  // bytes of scales from one block to the next
 };
 
@@ -38,7 +37,7 @@ struct Fp8Rows {
   const uint8_t* scales;  // this head's in block 0: [K, V][block_size]
   const int32_t* table;
   int stride;  // bytes from one row to the next
-  int block_stride, scale_stride;
+  int scale_stride;
   int shift;  // a block has 2^shift tokens
 
   __device__ int block_of(int token) const { return table[token >> shift]; }
@@ -46,7 +45,7 @@ struct Fp8Rows {
   /// The same for a token whose block is known.
   __device__ TokenCodes at(int token, int64_t block) const {
     const int offset = token & ((1 << shift) - 1);
-    const int64_t byte = (block * block_stride + offset) * stride;
+    const int64_t byte = ((block << shift) + offset) * stride;
     const uint8_t* const of_block = scales + block * scale_stride + offset;
     return {k + byte, v + byte, of_block, of_block + (1 << shift)};
   }
@@ -66,7 +65,6 @@ struct Fp8Blocks {
             .scales = layer.scales + 2 * kv_head * layer.block_size,
             .table = layer.block_tables + static_cast<int64_t>(seq) * layer.max_blocks_per_seq,
             .stride = num_kv_heads * head_dim,
-            .block_stride = layer.block_stride,
             .scale_stride = layer.scale_stride,
             .shift = shift};
   }

@@ -17,7 +17,7 @@ struct Fp8Slots {
   static constexpr int kRowBytes = kQuarterTokens * kSwizzledRowBytes;
   static constexpr int kBytes = kHeads / kHeadsInRow * kRowBytes;
   static constexpr int kScaleBytes = kHeads * 2 * kQuarterTokens;
-  /// Both more slots and fewer were slower (README.md).
+  /// Both more slots and fewer were slower (docs/attention-measured.md).
   static constexpr int kSlots = 6 * kHeadsInRow;
   struct Scales {
     uint32_t of_quarter[kQuarters];  // KeyCodes::scales_of_v

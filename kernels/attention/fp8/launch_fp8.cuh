@@ -28,7 +28,7 @@ inline int shift_of(const Fp8Layer& layer) {
 inline CUtensorMap codes_map(const Fp8Layer& layer, const void* codes, int row_bytes, int bytes) {
   constexpr cuuint32_t kPart = kSwizzledRowBytes;
   const auto rows =
-      static_cast<cuuint64_t>(layer.num_blocks) * static_cast<cuuint64_t>(layer.block_stride);
+      static_cast<cuuint64_t>(layer.num_blocks) * static_cast<cuuint64_t>(layer.block_size);
   const auto stride = static_cast<cuuint64_t>(row_bytes);
   return tensor_map<3>(CU_TENSOR_MAP_DATA_TYPE_UINT8, codes, {kPart, rows, stride / kPart},
                        {stride, kPart},
@@ -62,7 +62,6 @@ void launch_runs_of_heads(const Queries& queries, const Plan& plan, const Fp8Lay
                        .scales = scales_map(layer, queries.num_kv_heads, kHeads),
                        .block_tables = layer.block_tables,
                        .max_blocks_per_seq = layer.max_blocks_per_seq,
-                       .block_stride = layer.block_stride,
                        .shift = shift_of(layer)};
   const int parts = queries.num_kv_heads / kHeads;
   const int ctas = std::max(1, cuda_backend::num_sms() * Shape::kCtas / parts);

@@ -35,8 +35,7 @@ struct Fp8Pages {
   CUtensorMap scales;           // [blocks][kv_heads, K or V][block_size], in boxes of 16 tokens
   const int32_t* block_tables;  // [num_seqs, max_blocks_per_seq]
   int max_blocks_per_seq;
-  int block_stride;  // rows from one block to the next
-  int shift;         // a block has 2^shift tokens
+  int shift;  // a block has 2^shift tokens
 };
 
 #if KV_WARPGROUPS
@@ -93,8 +92,7 @@ class Fp8RunCopies {
         const int offset = token & ((1 << pages_.shift) - 1);
         if (here) {
           copy_box_once(shared_.slots.codes[slot_], is_k ? pages_.k : pages_.v, 0,
-                        block * pages_.block_stride + offset, first_head_ / Slots::kHeadsInRow,
-                        full);
+                        (block << pages_.shift) + offset, first_head_ / Slots::kHeadsInRow, full);
         }
         if (here && is_k) {
           copy_box_once(shared_.slots.scales[slot_].of_head, pages_.scales, offset, 2 * first_head_,

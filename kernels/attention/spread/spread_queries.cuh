@@ -7,7 +7,7 @@
 // Floor: K and V of every token read once, 2 seq_len num_kv_heads head_dim 2 bytes per layer and
 // sequence. At a short context time is latency, not bytes: so all loads of a group are issued at
 // once, those of earlier passes' tokens even before the predecessors of this kernel are done. And
-// the code is short: each instruction runs once or twice, and fetching it is most of the time.
+// the code is short: each instruction runs once or twice, and so fetching it counts.
 //
 // On sm_90, up to kClusterGroups groups of a block of pairs form a cluster. Each CTA leaves its
 // partial result in its own shared memory and merges some of the pairs from the memory of all. More

@@ -109,7 +109,7 @@ void NoCachePage::changed() {
 }
 
 void NoCachePage::draw(viz::Ui& ui) {
-  if (live_.running()) return viz::Live::draw_steps(ui, *this);
+  if (live_.running()) return buttons(ui, viz::Live::steps());
   ui.heading("Watch the engine");
   form(ui, {"live/start", "Generate", "live"});
   ui.hint("Before you press: how many rows will 40 tokens after a prompt of 4 cost?");

@@ -53,7 +53,7 @@ class Triangle {
   void draw();
 
  private:
-  size_t prompt() const { return static_cast<size_t>(view_.passes[0]); }
+  size_t prompt() const { return view_.passes[0]; }
   viz::Place cell(size_t pass, size_t token) const {
     return {at_.x + static_cast<float>(token) * w_, at_.y + static_cast<float>(pass) * h_,
             w_ - gap_, h_ - gap_};
@@ -111,7 +111,7 @@ void Triangle::tell(viz::Shape& shape, size_t pass, size_t token, bool again) co
 
 void Triangle::draw_cells(size_t pass) {
   const auto [begin, end] = when(pass);
-  const auto rows = static_cast<size_t>(view_.passes[pass]);
+  const size_t rows = view_.passes[pass];
   const size_t old = pass > 0 ? rows - 1 : 0;
   const auto part = [&, begin = begin, end = end](size_t token) {
     return begin + (end - begin) * moment_of(static_cast<float>(token) / static_cast<float>(rows));
@@ -126,7 +126,7 @@ void Triangle::draw_cells(size_t pass) {
 
 /// All rows that are computed again as one bar.
 void Triangle::draw_bars(size_t pass) {
-  const auto rows = static_cast<size_t>(view_.passes[pass]);
+  const size_t rows = view_.passes[pass];
   const size_t old = pass > 0 ? rows - 1 : 0;
   const auto bar = [&](const char* id, size_t first, size_t last, bool again) {
     viz::Place at = cell(pass, first);
@@ -139,7 +139,7 @@ void Triangle::draw_bars(size_t pass) {
   bar("new", old, rows - 1, false);
 }
 
-/// Each word stands where its column begins: after the row of the first pass that runs it.
+/// Each word is where its column begins: after the row of the first pass that runs it.
 void Triangle::draw_word(size_t token) {
   const size_t pass = token - prompt() + 1, count = view_.passes.size();
   const viz::Span after{when(pass - 1).end, std::min(when(pass - 1).end + 0.1f, 1.0f)};

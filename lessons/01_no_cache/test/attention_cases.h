@@ -51,12 +51,13 @@ TEST_CASE("a few random tokens are close to double precision" * doctest::test_su
 
 // Large cases, for both kernels.
 
-TEST_CASE("plain attention is close to double precision and to the fast kernel") {
+TEST_CASE("plain attention is close to double precision and to the fast kernel" *
+          doctest::test_suite("sweep")) {
   kvtest::check_plain_attention(attend_with(kPlain, kDevice), attend_with(kFast, kDevice), kDevice,
                                 1000);
 }
 
-TEST_CASE("the bits of attention depend on a query's keys alone") {
+TEST_CASE("the bits of attention depend on a query's keys alone" * doctest::test_suite("sweep")) {
   kvtest::check_bits_of_a_query(attend_with(kPlain, kDevice), /*chunks=*/false);
   kvtest::check_bits_of_a_query(
       attend_with(kFast, kDevice), /*chunks=*/false,

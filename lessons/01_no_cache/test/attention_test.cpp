@@ -136,12 +136,12 @@ TEST_CASE("tiles and groups are merged in the order of the contract") {
     for (int first = 0; first < num_keys; first += kv::attention::kTileTokens) {
       const int end = std::min(first + kv::attention::kTileTokens, num_keys);
       tile = {};
-      for (int t = first; t < end; ++t) tile.m = std::max(tile.m, q * k[static_cast<size_t>(t)]);
+      for (int t = first; t < end; ++t) tile.m = std::max(tile.m, q * k[t]);
       tile.acc[0] = 0.0f;
       for (int t = first; t < end; ++t) {
-        const float p = kv::exp_of(q * k[static_cast<size_t>(t)] - tile.m);
+        const float p = kv::exp_of(q * k[t] - tile.m);
         tile.l += p;
-        tile.acc[0] += p * v[static_cast<size_t>(t)];
+        tile.acc[0] += p * v[t];
       }
       const bool opens = first % kv::attention::kGroupTokens == 0;
       if (opens)

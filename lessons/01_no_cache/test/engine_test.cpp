@@ -88,8 +88,8 @@ TEST_CASE("rows computed are what the formula says") {
       const auto result = generate({request_of(prompt, tokens)});
       CHECK(result.counters.kv_rows_computed == tokens * prompt + tokens * (tokens - 1) / 2);
       CHECK(result.counters.passes == tokens);
-      CHECK(result.passes.size() == static_cast<size_t>(tokens));
-      CHECK(result.completions.at(0).tokens.size() == static_cast<size_t>(tokens));
+      CHECK(std::ssize(result.passes) == tokens);
+      CHECK(std::ssize(result.completions.at(0).tokens) == tokens);
     }
   }
   // From one token on: n (n + 1) / 2.
@@ -129,7 +129,7 @@ TEST_CASE("K and V of old tokens never change") {
   const std::vector<int32_t> tokens = request_of(90, 1).prompt;
   const auto kv_of_first_five = [&](size_t len) {
     std::vector<std::vector<float>> layers;
-    const auto width = static_cast<size_t>(shipped_model().config().kv_width());
+    const size_t width = shipped_model().config().kv_width();
     const auto keep = [&](const void* rows) {
       const auto* floats = static_cast<const float*>(rows);
       layers.emplace_back(floats, floats + 5 * width);
@@ -151,7 +151,7 @@ TEST_CASE("only the last layer can do without its old rows") {
   const auto logits_without_old_rows = [&](int wiped_layer) {
     Watched attention({}, [&](const kv::AttentionRows& rows) {
       if (rows.layer != wiped_layer) return;
-      const auto width = static_cast<size_t>(shipped_model().config().q_width());
+      const size_t width = shipped_model().config().q_width();
       std::memset(rows.out, 0, sizeof(float) * width * static_cast<size_t>(rows.num_rows - 1));
     });
     return attention.logits_after(tokens);

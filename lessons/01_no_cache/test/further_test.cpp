@@ -77,7 +77,7 @@ class Watched : public kv::Attention {
     causal_.begin_pass(rows, arrays);
   }
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
-    const auto width = static_cast<size_t>(shipped_model().config().q_width());
+    const size_t width = shipped_model().config().q_width();
     auto* out = static_cast<float*>(rows.out);
     for (int r = 0; r < rows.num_rows; ++r) out[static_cast<size_t>(r) * width] = kUntouched;
     causal_.forward(rows, stream);

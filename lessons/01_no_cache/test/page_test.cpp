@@ -12,10 +12,9 @@ namespace {
 
 /// Passes like the engine's: a prompt, and one token more in each.
 lesson01::TriangleView run(int prompt, int passes, size_t seen) {
-  lesson01::TriangleView view{
-      .passes = std::vector<int>(static_cast<size_t>(passes)),
-      .words = std::vector<std::string>(static_cast<size_t>(prompt + passes), "word"),
-      .seen = seen};
+  lesson01::TriangleView view{.passes = std::vector<int>(passes),
+                              .words = std::vector<std::string>(prompt + passes, "word"),
+                              .seen = seen};
   std::iota(view.passes.begin(), view.passes.end(), prompt);
   return view;
 }

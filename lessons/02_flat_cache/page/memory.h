@@ -1,6 +1,6 @@
 #pragma once
 
-// The state behind the page of lesson 02: slabs of a FlatKvCache, and reservations in a
+// The state of the page of lesson 02: slabs of a FlatKvCache, and reservations in a
 // ReservationArena.
 
 #include <algorithm>

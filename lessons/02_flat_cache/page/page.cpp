@@ -59,7 +59,8 @@ class FlatCachePage : public viz::Page {
 FlatCachePage::FlatCachePage(const viz::PageContext& context)
     : Page({.lesson = "02",
             .title = "A flat cache",
-            .summary = "A slab for each sequence, reserved in full before the first token comes."}),
+            .summary = "A slab for each sequence, reserved in full before the first token comes.",
+            .opening = {"append 0 1024", "append 1 512", "append 2 200", "append 3 512"}}),
       live_(context) {
   declare_slabs();
   declare_range();
@@ -102,7 +103,8 @@ void FlatCachePage::declare_slabs() {
 void FlatCachePage::declare_range() {
   declare(live_.without_run(
       {{"reserve",
-        {viz::word("NAME"), viz::number("SLOTS", 1, Reservations::kCapacity).field("slots", "896")},
+        {viz::word("NAME"),
+         viz::number("SLOTS", 1, Reservations::kCapacity).field("slots", "1024")},
         "NAME gets SLOTS slots in one piece, the first hole that is large enough, or waits for one",
         [this](auto& w) {
           view_ = kRange;
@@ -142,7 +144,7 @@ void FlatCachePage::changed() {
   for (int slab = 0; slab < cache().batch(); ++slab) {
     SlabView& view = shown_.slabs.emplace_back(SlabView{cache().position(slab), false, {}});
     if (!live_.running()) continue;
-    const auto request = static_cast<size_t>(slab);
+    const size_t request = slab;
     view.done = live_.finished() || left[request] == 0;
     for (const int32_t token : live_.tokens(request)) view.words.push_back(live_.word(token));
   }
@@ -207,7 +209,7 @@ void FlatCachePage::check_invariants() const {
 
 void FlatCachePage::draw(viz::Ui& ui) {
   if (live_.running()) {
-    viz::Live::draw_steps(ui, *this);
+    buttons(ui, viz::Live::steps());
     ui.hint("A request that is done keeps its slab until the last one is: no other may use it.");
     return;
   }

@@ -79,7 +79,7 @@ class SlabRow {
       }
       slot.tip(fmt::format("slot {} of {}", i, id_)).radius = 3;
       if (!known) continue;
-      const auto token = static_cast<size_t>(i);
+      const size_t token = i;
       viz::Shape& word =
           scene_.label(id + "/token", grid.cell(i).inset(2), slab.words[token],
                        {.size = std::min(14.0f, 0.6f * grid.h), .align = viz::Align::kCentre}, 6);

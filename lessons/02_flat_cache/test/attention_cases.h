@@ -130,19 +130,22 @@ TEST_CASE("a few random tokens in slabs are close to double precision" *
 
 // Large cases, for both kernels.
 
-TEST_CASE("plain attention over slabs is close to double precision and to the fast kernel") {
+TEST_CASE("plain attention over slabs is close to double precision and to the fast kernel" *
+          doctest::test_suite("sweep")) {
   kvtest::check_plain_attention(attend_with(kPlain, kDevice), attend_with(kFast, kDevice), kDevice,
                                 3);
 }
 
-TEST_CASE("the bits of attention over slabs depend on a query's keys alone") {
+TEST_CASE("the bits of attention over slabs depend on a query's keys alone" *
+          doctest::test_suite("sweep")) {
   kvtest::check_bits_of_a_query(attend_with(kPlain, kDevice), /*chunks=*/true);
   kvtest::check_bits_of_a_query(
       attend_with(kFast, kDevice), /*chunks=*/true,
       kDevice == kv::Device::kCpu ? kv::BFloat16{0xFFFF} : kv::to_bfloat16(1000.0f));
 }
 
-TEST_CASE("attention has lesson 01's bits wherever the slabs are and whatever else they hold") {
+TEST_CASE("attention has lesson 01's bits wherever the slabs are and whatever else they hold" *
+          doctest::test_suite("sweep_gpu")) {
   for (const kv::Kernel kernel : {kPlain, kFast}) {
     std::vector<kvtest::Attend> others;
     // Unused slots as bf16: NaN; 0; close to infinity (0x7F7F, 3.4e38); -1.1e-18; 4.2e21.

@@ -42,8 +42,8 @@ void append(FlatKvCache& cache, int slab, const std::vector<float>& values) {
   std::vector<float> k, v;
   std::vector<int32_t> row_position;
   for (const float value : values) {
-    k.insert(k.end(), static_cast<size_t>(width), value);
-    v.insert(v.end(), static_cast<size_t>(width), -value);
+    k.insert(k.end(), width, value);
+    v.insert(v.end(), width, -value);
     row_position.push_back(cache.position(slab) + static_cast<int>(row_position.size()));
   }
   const std::vector<int32_t> row_seq(values.size(), 0);  // a pass of one sequence
@@ -219,8 +219,8 @@ TEST_CASE("random appends and clears keep every slab as a simple model has it") 
     float next = 1.0f;
     for (int step = 0; step < 60; ++step) {
       const auto slab = static_cast<int>(rng() % kBatch);
-      std::vector<float>& rows = model[static_cast<size_t>(slab)];
-      const auto wanted = static_cast<size_t>(rng() % 8);
+      std::vector<float>& rows = model[slab];
+      const size_t wanted = rng() % 8;
       if (rng() % 10 == 0) {
         cache.clear(slab);
         rows.clear();
@@ -234,7 +234,7 @@ TEST_CASE("random appends and clears keep every slab as a simple model has it") 
       }
       int64_t tokens = 0;
       for (int i = 0; i < kBatch; ++i) {
-        REQUIRE(holds(cache, i, model[static_cast<size_t>(i)]));
+        REQUIRE(holds(cache, i, model[i]));
         tokens += cache.position(i);
       }
       CHECK(cache.bytes_used() == kv_cache_bytes(small_config(), 1, tokens, 4));

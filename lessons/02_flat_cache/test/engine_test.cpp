@@ -130,8 +130,8 @@ TEST_CASE("graphs are replayed for decode steps of one shape only") {
     kv::PassRows rows;
     for (const auto& [slab, num_rows] : rows_of_slabs) {
       const int computed = cache.position(slab);
-      const std::vector<int32_t> tokens(static_cast<size_t>(computed + num_rows));
-      rows.add(static_cast<size_t>(slab), tokens, computed);
+      const std::vector<int32_t> tokens(computed + num_rows);
+      rows.add(slab, tokens, computed);
     }
     arrays.begin(rows);
     attention.begin_pass(rows, arrays);

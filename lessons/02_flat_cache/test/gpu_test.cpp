@@ -60,7 +60,8 @@ TEST_CASE("a context of two groups without a workspace is refused") {
   CHECK_THROWS_AS(lesson02::fast_decode_attention(args, stream), std::logic_error);
 }
 
-TEST_CASE("steps replayed from a graph have the bits of a run without a cache") {
+TEST_CASE("steps replayed from a graph have the bits of a run without a cache" *
+          doctest::test_suite("sweep")) {
   kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kDevice);
   std::vector<kv::Request> requests(2);
   requests[0].prompt = {5, 300, 77, 12, 9};

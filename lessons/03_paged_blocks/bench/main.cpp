@@ -46,7 +46,7 @@ double gather_seconds(const kv::Model& model, int block_size, int length) {
   lesson03::fill_blocks(cache, 1, stream);  // untouched memory would be read too fast
   const auto layer_bytes =
       static_cast<size_t>(cache.bytes_reserved() / 2 / model.config().num_layers);
-  std::vector<int32_t> ids(static_cast<size_t>(num_blocks));
+  std::vector<int32_t> ids(num_blocks);
   std::iota(ids.begin(), ids.end(), 0);
   std::shuffle(ids.begin(), ids.end(), std::mt19937_64(1));
   const std::vector<int32_t> seq_len{length};

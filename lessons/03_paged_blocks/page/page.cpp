@@ -1,7 +1,6 @@
 #include "viz/page.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -22,12 +21,12 @@ int Shown::num_tokens(const std::string& name) const {
 }
 
 PagedPage::PagedPage(const viz::PageContext& context)
-    : PoolPage(
-          {.lesson = "03",
-           .title = "Paged blocks",
-           .summary =
-               "A token's place: its block by division and the table, its offset by the rest."},
-          context) {
+    : PoolPage({.lesson = "03",
+                .title = "Paged blocks",
+                .summary =
+                    "A token's place: its block by division and the table, its offset by the rest.",
+                .opening = {"new A", "append A 6"}},
+               context) {
   declare_pool();
   declare({{"point",
             {viz::word("NAME"), viz::number("TOKEN", 0, 1 << 20)},
@@ -64,17 +63,24 @@ void PagedPage::declare_pool() {
                {"append",
                 {viz::word("NAME"), viz::number("TOKENS", 1, 1 << 20)},
                 "NAME grows by TOKENS: the last block first, then new ones",
-                [this](auto& w) { return pool_->append(w[0].text, w[1].number); },
+                [this](auto& w) {
+                  const std::string story = pool_->append(w[0].text, w[1].number);
+                  const int64_t slots =
+                      int64_t{manager().pool().num_used()} * manager().block_size();
+                  return fmt::format("{}; {} of {} slots empty", story,
+                                     kv::with_commas(slots - manager().num_tokens()),
+                                     kv::with_commas(slots));
+                },
                 [this](auto& w) { return pool_->why_not_append(w[0].text, w[1].number); }},
                {"free",
                 {viz::word("NAME")},
                 "drop NAME: all its blocks go back to the pool",
                 [this](auto& w) { return pool_->free(w[0].text); }},
-               anew("resize",
-                    {viz::number("BLOCKS", 1, 4096).field("blocks", "24"),
-                     viz::power_of_two("SIZE", 256).field("tokens each", "4")},
-                    "drop all sequences and begin with an empty pool of BLOCKS x SIZE tokens",
-                    &PoolSize::num_blocks, &PoolSize::block_size)});
+               fresh("resize",
+                     {viz::number("BLOCKS", 1, 4096).field("blocks", "24"),
+                      viz::power_of_two("SIZE", 256).field("tokens each", "4")},
+                     "drop all sequences and begin with an empty pool of BLOCKS x SIZE tokens",
+                     &PoolSize::num_blocks, &PoolSize::block_size)});
 }
 
 std::string PagedPage::begin() {
@@ -119,53 +125,9 @@ Shown PagedPage::look() {
   return shown;
 }
 
-void PagedPage::changed() {
-  PoolPage::changed();
-  now_.reason = why();
-}
-
 void PagedPage::refused(const viz::Command& command, const std::string& why) {
-  now_.reason = fmt::format("{} is refused: {}", command.text(), why);
-  now_.refused = true;
+  now_.refusal = fmt::format("{} is refused: {}", command.text(), why);
   before_ = now_;
-}
-
-/// Tells in one sentence what the last command did.
-std::string PagedPage::why() const {
-  std::vector<std::string> all;
-  for (const SequenceOnPage& old : before_.sequences) {
-    if (now_.find(old.name) != nullptr) continue;
-    all.push_back(fmt::format("{} ends: its {} can serve others now", old.name,
-                              kv::count_of(old.table.num_blocks(), "block")));
-  }
-  int run = 0, longest = 0;  // of free blocks in a row, before
-  for (const bool used : before_.used) longest = std::max(longest, run = used ? 0 : run + 1);
-  std::string with_room;  // sequences whose last block had room
-  for (const SequenceOnPage& sequence : now_.sequences) {
-    const BlockTable& table = sequence.table;
-    const std::string& name = sequence.name;
-    const int had = before_.num_tokens(name);
-    if (table.num_tokens() <= had) continue;
-    const int old = blocks_for(had, table.block_size()), fresh = table.num_blocks() - old;
-    if (fresh == 1) {
-      const std::string full =
-          old == 0
-              ? ""
-              : fmt::format("block {} is full: ", table.block_ids()[static_cast<size_t>(old - 1)]);
-      all.push_back(
-          fmt::format("{}{} takes block {}, a free one", full, name, table.block_ids().back()));
-    } else if (fresh > longest && longest > 0) {
-      all.push_back(fmt::format("{} takes {} blocks. At most {} lie in a row; a table needs no row",
-                                name, fresh, longest));
-    } else if (fresh > 1) {
-      all.push_back(
-          fmt::format("{} takes {} free blocks and writes their numbers down", name, fresh));
-    } else {
-      with_room += (with_room.empty() ? "" : ", ") + name;
-    }
-  }
-  if (!with_room.empty()) all.push_back("no new block: the last one has room (" + with_room + ")");
-  return fmt::format("{}", fmt::join(all, "; "));
 }
 
 std::string PagedPage::story() {
@@ -191,13 +153,12 @@ std::vector<viz::Counter> PagedPage::counters() const {
       {"used", pool.num_used(), "used", "Blocks in a table: each in exactly one."},
       {"block_size", size},
       {"sequences", std::ssize(now_.sequences), "sequences", "Block tables that exist."},
-      {"tokens", tokens, "tokens", "Tokens that have a slot."},
+      {"tokens", tokens},
       {"live", live_.running()},
       {"generated", std::ssize(live_.generated())},
       {"empty_slots", slots - tokens, "empty slots",
        "Slots in used blocks that hold no token: tails."},
-      viz::share("waste_permille", slots - tokens, slots, "wasted",
-                 "Empty slots as a share of used blocks.", 1),
+      viz::share("waste_permille", slots - tokens, slots, "", ""),
       {"point.block", pointed_ ? slot / size : -1},
       {"point.offset", pointed_ ? slot % size : -1},
       {"point.slot", slot},
@@ -214,25 +175,37 @@ void PagedPage::check_invariants() const {
   if (live_.running()) check(manager());
 }
 
+/// For the sequence in focus.
+std::vector<viz::Button> PagedPage::actions() const {
+  if (live_.running()) return viz::Live::steps();
+  const auto& all = pool_->all();
+  const viz::Button add{"new", "New", "new " + all.free_name(), "", 'N', all.empty()};
+  if (all.empty()) return {add};
+  const std::string name =
+      all.find(selected()) != nullptr ? selected() : in_focus(before_, now_, selected());
+  const int tokens = pool_->table(name).num_tokens(), row_of_blocks = 4 * manager().block_size();
+  const bool full = !pool_->why_not_append(name, 1).empty();
+  const auto append = [&](int count, char key, bool asked) {
+    return viz::Button{fmt::format("{}/append {}", name, count),
+                       fmt::format("+{}", count),
+                       fmt::format("append {} {}", name, count),
+                       "",
+                       key,
+                       asked};
+  };
+  return {
+      add,
+      append(1, 'A', !full && tokens > 0 && pointed_.has_value()),
+      append(row_of_blocks, 'B', !full && tokens == 0),
+      {name + "/point", "Find the last", fmt::format("point {} {}", name, std::max(tokens - 1, 0)),
+       "", 'L', !full && tokens > 0 && !pointed_.has_value()},
+      {name + "/free", "Free", "free " + name, "", 'E', full}};
+}
+
 void PagedPage::draw(viz::Ui& ui) {
-  if (live_.running()) return viz::Live::draw_steps(ui, *this);
-  buttons(ui, {{"new", "New sequence", "new " + pool_->all().free_name()}});
-  if (!pool_->all().empty()) {
-    const std::string name =
-        pool_->all().find(selected()) != nullptr ? selected() : in_focus(before_, now_, selected());
-    ui.same_line();
-    ui.label(name + ":");
-    ui.same_line();
-    std::vector<viz::Button> row;
-    for (const int count : {1, 4, 10, 64}) {
-      row.push_back({fmt::format("{}/append {}", name, count), fmt::format("+{}", count),
-                     fmt::format("append {} {}", name, count)});
-    }
-    const int last = std::max(pool_->table(name).num_tokens() - 1, 0);
-    row.push_back({name + "/point", "Last token", fmt::format("point {} {}", name, last)});
-    row.push_back({name + "/free", "Free", "free " + name});
-    buttons(ui, row);
-  }
+  if (live_.running()) return;
+  choice(ui, "Blocks x slots",
+         {{"resize 24 4", "24 x 4", "resize 24 4"}, {"resize 64 16", "64 x 16", "resize 64 16"}});
   form(ui, {"resize", "New pool", "resize"});
   form(ui, {"live/start", "Generate two at once", "live"});
 }

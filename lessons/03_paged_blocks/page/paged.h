@@ -23,7 +23,7 @@ struct PoolSize {
 struct SequenceOnPage : viz::SequenceView {
   BlockTable table;
   std::vector<std::string> texts;  // of the tokens known; those beyond the table have no slot
-  const std::string& text(int token) const { return texts[static_cast<size_t>(token)]; }
+  const std::string& text(int token) const { return texts[token]; }
 };
 
 /// A token whose way to its slot is shown.
@@ -40,8 +40,7 @@ struct Shown {
   std::vector<bool> used;  // [num_blocks] of the pool
   bool live = false;
   std::optional<Pointed> pointed;
-  std::string reason;
-  bool refused = false;
+  std::string refusal;  // of the last command; empty: it was done
 
   /// Null if there is no such sequence.
   const SequenceOnPage* find(const std::string& name) const;
@@ -63,12 +62,12 @@ class PagedPage : public viz::PoolPage<Shown, PoolSize> {
   viz::Scene scene(const viz::Room& room) override {
     return paged_scene(room, before_, now_, selected());
   }
+  std::vector<viz::Button> actions() const override;
   void draw(viz::Ui& ui) override;
 
  private:
   std::string begin() override;
   Shown look() override;
-  void changed() override;
   void refused(const viz::Command& command, const std::string& why) override;
   void declare_pool();
   std::string story();
@@ -76,7 +75,6 @@ class PagedPage : public viz::PoolPage<Shown, PoolSize> {
     return live_.running() ? *live_.engine<PagedEngine>().manager() : pool_->manager();
   }
   std::vector<SequenceOnPage> sequences() const;
-  std::string why() const;
 
   std::unique_ptr<NamedSequences> pool_;
   std::optional<Pointed> pointed_;

@@ -55,10 +55,10 @@ class Picture {
     const float x = 4, w = room.w - 8;  // rings need their room, too
     const float cards = only_blocks_ ? 0 : (in_text_ ? 98 : 46) * unit_;
     if (!only_blocks_) draw_cards({x, 2, w, cards});
-    scene_
-        .label("why", {x, cards + 4 * unit_, w, 22 * unit_}, now_.reason,
-               {.size = 13 * unit_, .paint = {now_.refused ? Ink::kError : Ink::kText}}, 8)
-        .during({0, 0.12f});
+    if (!now_.refusal.empty()) {
+      scene_.label("refusal", {x, cards + 4 * unit_, w, 22 * unit_}, now_.refusal,
+                   {.size = 13 * unit_, .paint = {Ink::kError}}, 8);
+    }
     const float top = cards + 31 * unit_, left = x + viz::kLaneName * unit_, foot = 22 * unit_;
     // The pool stays where it is when sequences come and go.
     const float two = 2 * (2 * viz::kLaneRow + viz::kTokensToTable + viz::kLaneGap) * unit_;
@@ -133,7 +133,7 @@ class Picture {
     if (now_.sequences.empty()) {
       scene_.label("hint/none", {at.x, at.y, at.w, 40 * unit_},
                    now_.live ? "The run has ended: every block is free again."
-                             : "No sequence yet: press New sequence, then append some tokens.",
+                             : "No sequence yet: press New, then append some tokens.",
                    {.size = 14 * unit_, .paint = {Ink::kDim}});
       return;
     }
@@ -167,9 +167,8 @@ class Picture {
   }
 
   void draw_pool(const Place& at) {
-    viz::PoolView view = viz::pool_view(now_.block_size, 0, num_blocks_, [&](int32_t id) {
-      return now_.used[static_cast<size_t>(id)] ? 1 : 0;
-    });
+    viz::PoolView view = viz::pool_view(now_.block_size, 0, num_blocks_,
+                                        [&](int32_t id) { return now_.used[id] ? 1 : 0; });
     view.show_refs = false;
     const bool has_texts = num_blocks_ * now_.block_size <= kMaxTexts;
     for (const SequenceOnPage& sequence : now_.sequences) {
@@ -224,7 +223,7 @@ class Picture {
     for (int entry = 0; entry < table.num_blocks(); ++entry) {
       Way way{.token = {},
               .entry = fmt::format("{}/entry {}", sequence.name, entry),
-              .block = block_id(table.block_ids()[static_cast<size_t>(entry)]),
+              .block = block_id(table.block_ids()[entry]),
               .slot = {}};
       if (scene_.find(way.entry) != nullptr) {
         const std::string id = fmt::format("way {}", way.entry);
@@ -301,7 +300,7 @@ class Picture {
       if (shape.id.starts_with(sequence.name + "/")) shape.during({0, 0.3f});
     }
     for (int i = 0; i < fresh; ++i) {
-      const std::string block = block_id(table.block_ids()[static_cast<size_t>(old_blocks + i)]);
+      const std::string block = block_id(table.block_ids()[old_blocks + i]);
       const std::string entry = fmt::format("{}/entry {}", sequence.name, old_blocks + i);
       const Span span = staggered({0, 0.45f}, i, fresh, 0.25f);
       for (const char* part : {"", "/id"}) {
@@ -334,7 +333,7 @@ class Picture {
     const auto blocks = sequence.table.block_ids();
     const auto count = std::ssize(blocks);
     for (int64_t i = 0; i < count; ++i) {
-      const int32_t block = blocks[static_cast<size_t>(i)];
+      const int32_t block = blocks[i];
       const Shape* shape = scene_.find(block_id(block));
       if (shape == nullptr) continue;
       const Place to = shape->at;

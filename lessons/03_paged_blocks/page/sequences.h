@@ -16,7 +16,7 @@ class NamedSequences : public viz::NamedTables<BlockManager> {
 
   std::string append(const std::string& name, int num_tokens) {
     Sequence& sequence = all_.at(name);
-    const auto blocks = static_cast<size_t>(table(name).num_blocks());
+    const size_t blocks = table(name).num_blocks();
     if (!manager_.extend(sequence.number, num_tokens)) {
       throw std::logic_error("why_not_append() found room");
     }

@@ -214,7 +214,7 @@ TEST_CASE("lengths around block boundaries: exact tables and exact last-block fi
       CHECK(table.last_block_fill() == fill);
       CHECK(table.num_blocks() * size - tokens < size);  // what paging wastes
       for (int t = 0; t < tokens; ++t) {
-        CHECK(table.slot(t) == table.block_ids()[static_cast<size_t>(t / size)] * size + t % size);
+        CHECK(table.slot(t) == table.block_ids()[t / size] * size + t % size);
       }
       CHECK_THROWS_AS(table.slot(tokens), std::out_of_range);
       CHECK_THROWS_AS(table.slot(-1), std::out_of_range);

@@ -33,7 +33,7 @@ using kvtest::some_requests;
 
 TEST_CASE("a full table is read to its end, and not beyond") {
   // The table ends where a page does, and the next page cannot be read.
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t page = sysconf(_SC_PAGESIZE);
   void* const memory =
       mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   REQUIRE(memory != MAP_FAILED);

@@ -122,7 +122,8 @@ TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {
   lesson03_test::check_model_in_debug_pool<lesson03::GatheredAttention>(model());
 }
 
-TEST_CASE("the engine gives lesson 02's bits for any block size and content of unused slots") {
+TEST_CASE("the engine gives lesson 02's bits for any block size and content of unused slots" *
+          doctest::test_suite("sweep")) {
   const std::vector<kv::Request> requests{request_of(4, 20), request_of(1, 5), request_of(300, 3)};
   const auto flat = lesson02::make_engine(model(), {})->generate(requests);
   for (const int block_size : {1, 16, 256}) {
@@ -137,7 +138,8 @@ TEST_CASE("the engine gives lesson 02's bits for any block size and content of u
   }
 }
 
-TEST_CASE("attention never reads a row before it is gathered, however often it is tried") {
+TEST_CASE("attention never reads a row before it is gathered, however often it is tried" *
+          doctest::test_suite("sweep")) {
   // Without a barrier one run in some hundred read rows of the layer before, while other work ran
   // on the GPU.
   const std::vector<kv::Request> requests{request_of(4, 40), request_of(70, 40)};

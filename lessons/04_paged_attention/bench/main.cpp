@@ -185,7 +185,7 @@ void run(const kv::GenerateOptions& options, const std::string& only) {
   console.print("Attention of a decode step, 16 heads, 8 KV heads of 128, on {}\n", name);
   console.print("share: of a plain read of the same K and V in the same run\n\n");
 
-  // On CUDA, the plain read's time stands beside the share.
+  // On CUDA, the plain read's time is beside the share.
   const auto with_read = [&](std::vector<std::string> row, const std::string& read) {
     if (device == kv::Device::kCuda) row.insert(row.begin() + 4, read);
     return row;

@@ -75,7 +75,7 @@ MeasuredPass::MeasuredPass(const Case& c, uint64_t seed, kv::Device device)
 }
 
 void MeasuredPass::make_tables(uint64_t seed) {
-  std::vector<int32_t> ids(static_cast<size_t>(num_blocks_));
+  std::vector<int32_t> ids(num_blocks_);
   std::iota(ids.begin(), ids.end(), 0);
   std::shuffle(ids.begin(), ids.end(), std::mt19937_64(seed));
   std::vector<int32_t> tables(case_.seq_lens.size() * static_cast<size_t>(max_blocks_), -1);
@@ -98,14 +98,13 @@ double MeasuredPass::bytes() const {
 }
 
 lesson04::PagedAttentionArgs MeasuredPass::args(int copy) const {
-  const kv::DeviceBuffer& k_then_v = copies_[static_cast<size_t>(copy)];
+  const kv::DeviceBuffer& k_then_v = copies_[copy];
   return {.q = q_.data(),
           .out = out_.data(),
           .cache = {.k = k_then_v.data(),
                     .v = k_then_v.as<std::byte>() + k_then_v.bytes() / 2,
                     .num_blocks = num_blocks_,
                     .block_size = case_.block_size,
-                    .block_stride = case_.block_size,
                     .num_kv_heads = case_.num_kv_heads,
                     .head_dim = case_.head_dim},
           .first_row = first_row_.as<const int32_t>(),

@@ -30,9 +30,7 @@ struct Case {
   int num_blocks(size_t seq) const;
 };
 
-inline std::vector<int> same(int n, int len) {
-  return std::vector<int>(static_cast<size_t>(n), len);
-}
+inline std::vector<int> same(int n, int len) { return std::vector<int>(n, len); }
 
 /// The memory of a case. On CUDA there are several copies of K and V, with different values, so
 /// that the copy that is read next is not in the L2 cache. The blocks lie in random order.

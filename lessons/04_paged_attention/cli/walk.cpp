@@ -84,8 +84,8 @@ class Walker {
     TileRows rows;
     find_paged_rows(args_, seq_, kv_head_, first, num_keys, rows);
     WalkStep& step = add(WalkStep::Kind::kTile, first, first + num_keys);
-    step.scores.resize(static_cast<size_t>(num_keys));
-    step.weights.resize(static_cast<size_t>(num_keys));
+    step.scores.resize(num_keys);
+    step.weights.resize(num_keys);
     kv::attention::attend_tile(query_, rows, first, head_dim, kv::attention::score_scale(head_dim),
                                way_.tile, step.scores.data(), step.weights.data());
     step.after = summary_of(way_.tile, head_dim);
@@ -118,7 +118,7 @@ class WalkingAttention : public kv::Attention {
  public:
   WalkingAttention(const kv::Model& model, PagedKvCache& cache, const lesson03::BlockTable& table,
                    int layer, int head)
-      : pass_(model.config(), cache), tables_{&table}, layer_(layer), head_(head) {}
+      : pass_(model.config(), cache.layers()), tables_{&table}, layer_(layer), head_(head) {}
 
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override {
     pass_.begin(rows, tables_, arrays);
@@ -173,7 +173,7 @@ ModelWalk walk_prompt(kv::Model& model, std::span<const int32_t> prompt, int blo
 
   const auto num_tokens = static_cast<int>(prompt.size());
   ModelWalk result;
-  result.block_table.resize(static_cast<size_t>(lesson03::blocks_for(num_tokens, block_size)));
+  result.block_table.resize(lesson03::blocks_for(num_tokens, block_size));
   for (size_t i = 0; i < result.block_table.size(); ++i) {
     result.block_table[i] = static_cast<int32_t>(i);
   }

@@ -39,7 +39,7 @@ class MergePainter {
                float unit)
       : scene_(scene),
         steps_(steps),
-        step_(steps[static_cast<size_t>(position)]),
+        step_(steps[position]),
         position_(position),
         at_(at),
         unit_(unit) {}
@@ -70,7 +70,7 @@ class MergePainter {
   /// The group's partial result before this tile joins it; an empty acc means none yet.
   Summary group_before() const {
     for (int i = position_ - 1; i >= 0; --i) {
-      const WalkStep& s = steps_[static_cast<size_t>(i)];
+      const WalkStep& s = steps_[i];
       if (s.kind == Kind::kMergeTile) return s.group == step_.group ? s.after : Summary{};
     }
     return {};

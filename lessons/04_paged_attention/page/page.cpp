@@ -162,8 +162,8 @@ std::string WalkPage::move(int steps) {
 
 const WalkStep& WalkPage::tile() const {
   int at = position_;
-  while (walk_->steps[static_cast<size_t>(at)].kind != WalkStep::Kind::kTile) --at;
-  return walk_->steps[static_cast<size_t>(at)];
+  while (walk_->steps[at].kind != WalkStep::Kind::kTile) --at;
+  return walk_->steps[at];
 }
 
 std::string WalkPage::story() const {

@@ -146,7 +146,7 @@ class WalkPage::Painter {
     for (int entry = 0; entry < static_cast<int>(ids.size()); ++entry) {
       const Place place = between(at, at.y, h, entry * size_, (entry + 1) * size_);
       const std::string id = fmt::format("entry {}", entry);
-      const int32_t block = ids[static_cast<size_t>(entry)];
+      const int32_t block = ids[entry];
       const bool read = entry * size_ < num_read();
       Shape& box = dress(scene_.box(id, place, {}), read ? viz::State::kInUse : viz::State::kFree,
                          read ? kHue : -1);
@@ -220,8 +220,7 @@ class WalkPage::Painter {
   }
 
   void draw_part(int key, const Place& at) {
-    const int32_t block =
-        page_.walk_->block_table[static_cast<size_t>((tile_.first_token + key) / size_)];
+    const int32_t block = page_.walk_->block_table[(tile_.first_token + key) / size_];
     const std::string id = fmt::format("part {}", tile_.first_token + key);
     scene_.box(id, at, viz::paint(Ink::kPanel), viz::paint(Ink::kLine))
         .lighting({fmt::format("block {}", block)})
@@ -237,7 +236,7 @@ class WalkPage::Painter {
 
   void draw_key(int key, const Place& at) {
     const int token = tile_.first_token + key;
-    const auto i = static_cast<size_t>(key);
+    const size_t i = key;
     const float line = 13 * unit_;
     const bool numbers = !in_text_ && at.h > 4.4f * line;
     const float foot = in_text_ ? 0 : numbers ? 2 * line : line;  // a text has no room for words
@@ -264,7 +263,7 @@ class WalkPage::Painter {
                {.size = 9.5f * unit_, .paint = {Ink::kDim}, .align = Align::kCentre}, 6)
         .during({0.5f, 0.6f});
   }
-  size_t token_at(int key) const { return static_cast<size_t>(tile_.first_token + key); }
+  size_t token_at(int key) const { return tile_.first_token + key; }
 
   /// Which sizes of blocks gave the same numbers, each compared with ==.
   void draw_bits(const Place& at) {

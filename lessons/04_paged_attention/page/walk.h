@@ -44,7 +44,7 @@ class WalkPage : public viz::Page {
   std::string story() const;
   std::string why_not_look(int layer, int head);
   bool at_end() const { return position_ + 1 == static_cast<int>(walk_->steps.size()); }
-  const WalkStep& step() const { return walk_->steps[static_cast<size_t>(position_)]; }
+  const WalkStep& step() const { return walk_->steps[position_]; }
   /// The tile that this step is about, or the last one before it.
   const WalkStep& tile() const;
 

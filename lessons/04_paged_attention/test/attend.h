@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -31,7 +32,7 @@ struct Blocks {
   int block_size = 16;
   uint64_t shuffle = 1;
   kv::BFloat16 unused{0xFFFF};  // NaN
-  int guard_rows = 0;           // of NaN before, between and after the blocks
+  bool guards = false;          // a debug pool: blocks of NaN before, between and after these
   Off off = {0, 0};             // rows by which the kernel is off
   int first_block = 0;          // blocks in front, never read: they take no memory
   int seq_len_bound = 0;   // 0: the longest sequence; a large one makes the plan expect much work
@@ -41,7 +42,7 @@ struct Blocks {
 
 /// A kernel, and the workspace it wants (null: none).
 struct Op {
-  void (*attend)(const lesson04::PagedAttentionArgs&, const kv::Stream&);
+  std::function<void(const lesson04::PagedAttentionArgs&, const kv::Stream&)> attend;
   size_t (*workspace_bytes)(const lesson04::PagedAttentionArgs&);
 };
 inline Op op_of(kv::Kernel kernel) {
@@ -92,30 +93,32 @@ class Pass {
 
  private:
   void fill_blocks(const Blocks& blocks) {
-    const int size = blocks.block_size, stride = size + blocks.guard_rows;
-    int num_blocks = 3, max_blocks = 0;  // three belong to no sequence
+    const int size = blocks.block_size;
+    int num_ids = 3, max_blocks = 0;  // three belong to no sequence
     for (const Part& part : parts_) {
       const int needed = lesson03::blocks_for(part.sequence->len, size);
-      num_blocks += needed;
+      num_ids += needed;
       max_blocks = std::max(max_blocks, needed + 1);
     }
-    std::vector<int32_t> ids(static_cast<size_t>(num_blocks)), tables;
+    std::vector<int32_t> ids(num_ids), tables;
     std::iota(ids.begin(), ids.end(), 0);
+    if (blocks.guards) std::ranges::transform(ids, ids.begin(), lesson03_test::between_guards);
+    const int num_blocks = blocks.guards ? lesson03_test::with_guards(num_ids) : num_ids;
     std::shuffle(ids.begin(), ids.end(), std::mt19937_64(blocks.shuffle));
     const auto width = static_cast<std::ptrdiff_t>(shape_.kv_width());
     const auto at = [&](kvtest::Rows& rows, int32_t block, int offset) {
-      return rows.begin() + (blocks.guard_rows + std::ptrdiff_t{block} * stride + offset) * width;
+      return rows.begin() + (std::ptrdiff_t{block} * size + offset) * width;
     };
-    kvtest::Rows k(static_cast<size_t>(blocks.guard_rows + num_blocks * stride) * shape_.kv_width(),
+    kvtest::Rows k(static_cast<size_t>(num_blocks) * size * shape_.kv_width(),
                    kv::BFloat16{0xFFFF});
     for (const int32_t id : ids) std::fill_n(at(k, id, 0), size * width, blocks.unused);
     kvtest::Rows v = k;
     auto id = ids.begin();
     for (const Part& part : parts_) {
-      std::vector<int32_t> table(static_cast<size_t>(max_blocks), 1 << 30);
+      std::vector<int32_t> table(max_blocks, 1 << 30);
       for (int t = 0; t < part.sequence->len; ++t) {
-        if (t % size == 0) table[static_cast<size_t>(t / size)] = blocks.first_block + *id++;
-        const int32_t block = table[static_cast<size_t>(t / size)] - blocks.first_block;
+        if (t % size == 0) table[t / size] = blocks.first_block + *id++;
+        const int32_t block = table[t / size] - blocks.first_block;
         std::copy_n(part.sequence->k.begin() + t * width, width, at(k, block, t % size));
         std::copy_n(part.sequence->v.begin() + t * width, width, at(v, block, t % size));
       }
@@ -132,7 +135,7 @@ class Pass {
     args.block_tables = tables_.as<const int32_t>();
     args.max_blocks_per_seq = max_blocks;
     const int64_t row_bytes = static_cast<int64_t>(shape_.kv_width() * kvtest::row_bytes(stream_));
-    const int64_t begin = (blocks.guard_rows - int64_t{blocks.first_block} * stride) * row_bytes;
+    const int64_t begin = -int64_t{blocks.first_block} * size * row_bytes;
     const auto address = [begin](const kv::DeviceBuffer& buffer) {  // may lie before the buffer
       return reinterpret_cast<void*>(reinterpret_cast<intptr_t>(buffer.data()) + begin);
     };
@@ -140,7 +143,6 @@ class Pass {
                                         .v = address(v_),
                                         .num_blocks = blocks.first_block + num_blocks,
                                         .block_size = size,
-                                        .block_stride = stride,
                                         .num_kv_heads = shape_.num_kv_heads,
                                         .head_dim = shape_.head_dim},
                                        blocks.off.k, blocks.off.v, stream_.device());
@@ -258,7 +260,7 @@ inline void check_contexts_and_shapes(kv::Device device) {
 inline std::vector<Blocks> all_layouts() {
   std::vector<Blocks> all;
   for (int size = 1; size <= 256; size *= 2) {
-    for (const int guards : {0, 1}) all.push_back({.block_size = size, .guard_rows = guards});
+    for (const bool guards : {false, true}) all.push_back({.block_size = size, .guards = guards});
   }
   for (const uint64_t seed : {2u, 3u, 4u, 5u}) all.push_back({.shuffle = seed});
   for (const int bits : {0x0000, 0x7F80, 0xFF80, 0x7F7F, 0xFF7F}) {  // 0, infinities, huge
@@ -277,7 +279,7 @@ inline void check_all_layouts(const Run& run) {
     const Outputs want = wanted(run, shape, parts);
     for (const Blocks& blocks : all_layouts()) {
       CAPTURE(blocks.block_size);
-      CAPTURE(blocks.guard_rows);
+      CAPTURE(blocks.guards);
       CAPTURE(blocks.unused.bits);
       CAPTURE(blocks.first_block);
       check_bits(run.attend(blocks)(shape, parts), want);
@@ -317,17 +319,16 @@ inline void check_debug_pool(const Run& run) {
     const Sequence a(shape, 320, 1), b(shape, block_size, 2);
     for (const int rows : {1, 40}) {
       const std::vector<Part> parts{{&a, rows}, {&b, 1}};
-      const auto attend = [&](int guard_rows, Off off) {
-        return run.attend({.block_size = block_size, .guard_rows = guard_rows, .off = off})(shape,
-                                                                                            parts);
+      const auto attend = [&](bool guards, Off off) {
+        return run.attend({.block_size = block_size, .guards = guards, .off = off})(shape, parts);
       };
-      const Outputs want = attend(0, {0, 0});
+      const Outputs want = attend(false, {0, 0});
       for (const Off off : lesson03_test::kOffByOne) {
         CAPTURE(block_size);
         CAPTURE(rows);
         CAPTURE(off.k);
         CAPTURE(off.v);
-        const Outputs got = attend(1, off);
+        const Outputs got = attend(true, off);
         if (off.right()) {
           check_bits(got, want);
         } else {

@@ -39,7 +39,8 @@ TEST_CASE("a few tokens in scattered blocks give the bits of lesson 01" * KERNEL
   check_few_tokens(kPlain);
 }
 
-TEST_CASE("any context, grouping of heads, head_dim and block size gives the bits of lesson 01") {
+TEST_CASE("any context, grouping of heads, head_dim and block size gives the bits of lesson 01" *
+          doctest::test_suite("sweep")) {
   check_contexts_and_shapes(kDevice);
 }
 
@@ -47,7 +48,8 @@ TEST_CASE("what unused slots hold, where blocks are and how large they are leave
   for (const Run& run : runs_on(kDevice)) check_all_layouts(run);
 }
 
-TEST_CASE("the plain kernel is close to double precision and to the fast one") {
+TEST_CASE("the plain kernel is close to double precision and to the fast one" *
+          doctest::test_suite("sweep")) {
   kvtest::check_plain_attention(kPlain.attend(), kFast.attend(), kDevice, 3);
 }
 

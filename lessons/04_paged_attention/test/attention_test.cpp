@@ -18,15 +18,13 @@ using lesson04::Partial;
 
 /// The slots in which find_paged_rows finds the rows of a sequence's tokens first .. first + n - 1:
 /// blocks of 4, tables 2 0 3 and 1 4 5, two KV heads of 8.
-void check_rows_found(int seq, int kv_head, int first, int n, const std::vector<int>& slots,
-                      int block_stride = 4) {
+void check_rows_found(int seq, int kv_head, int first, int n, const std::vector<int>& slots) {
   const std::vector<int32_t> tables{2, 0, 3, 1, 4, 5};
-  std::vector<float> k(static_cast<size_t>(6 * block_stride * 16)), v = k;
+  std::vector<float> k(6 * 4 * 16), v = k;
   const lesson04::PagedAttentionArgs args{.cache = {.k = k.data(),
                                                     .v = v.data(),
                                                     .num_blocks = 6,
                                                     .block_size = 4,
-                                                    .block_stride = block_stride,
                                                     .num_kv_heads = 2,
                                                     .head_dim = 8},
                                           .block_tables = tables.data(),
@@ -41,8 +39,7 @@ void check_rows_found(int seq, int kv_head, int first, int n, const std::vector<
     for (int i = 0; i < n; ++i) {
       const std::ptrdiff_t at = of[i] == nullptr ? -1000 : of[i] - in.data();
       CHECK_MESSAGE(at % 16 == 8 * kv_head, "a row does not begin where that head's does");
-      const auto row = static_cast<int>(at / 16);
-      in_slots.push_back(row / block_stride * 4 + row % block_stride);
+      in_slots.push_back(static_cast<int>(at / 16));
     }
     return in_slots;
   };
@@ -83,10 +80,6 @@ TEST_CASE("a few rows of one block, another sequence and another KV head") {
   check_rows_found(1, 0, 2, 4, {6, 7, 16, 17});
   check_rows_found(1, 1, 7, 2, {19, 20});
   check_rows_found(0, 1, 11, 1, {15});
-}
-
-TEST_CASE("rows are found in a debug pool, whose blocks have guards between them") {
-  check_rows_found(1, 1, 2, 8, {6, 7, 16, 17, 18, 19, 20, 21}, 5);
 }
 
 TEST_CASE("merging into nothing gives the part itself") {
@@ -144,7 +137,7 @@ TEST_CASE("random shapes and blocks give the bits of lesson 01") {
     const HeadShape shape{kv_heads * (1 + below(5)), kv_heads, 1 + below(140)};
     const Sequence s(shape, 1 + below(600), rng());
     const std::vector<Part> parts{{&s, 1 + below(std::min(s.len, 12))}};
-    const Blocks blocks{.block_size = 1 << below(9), .shuffle = rng(), .guard_rows = below(2)};
+    const Blocks blocks{.block_size = 1 << below(9), .shuffle = rng(), .guards = below(2) == 1};
     check_bits(kFast.attend(blocks)(shape, parts), wanted(kFast, shape, parts));
   }
 }
@@ -157,7 +150,7 @@ TEST_CASE("a context of zero tokens has no query and touches nothing") {
     check_bits(run.attend()(shape, parts), wanted(run, shape, parts));
 }
 
-TEST_CASE("the bits of a query depend on its keys alone") {
+TEST_CASE("the bits of a query depend on its keys alone" * doctest::test_suite("sweep")) {
   for (const Run& run : runs_on(kDevice))
     kvtest::check_bits_of_a_query(run.attend(), /*chunks=*/true);
 }
@@ -168,7 +161,7 @@ TEST_CASE("huge scores neither overflow nor lose the largest") {
 
 TEST_CASE("a full table is read to its end, and not beyond") {
   // The table ends where a page does, and the next page cannot be read.
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t page = sysconf(_SC_PAGESIZE);
   void* const memory =
       mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   REQUIRE(memory != MAP_FAILED);
@@ -177,7 +170,7 @@ TEST_CASE("a full table is read to its end, and not beyond") {
   for (const int len : {1, 3, 4, 8}) {
     const Sequence s(shape, len, 1);
     Pass pass(shape, {{&s, len}}, {.block_size = 4}, kDevice);
-    const auto n = static_cast<size_t>(lesson03::blocks_for(len, 4));
+    const size_t n = lesson03::blocks_for(len, 4);
     const auto table = reinterpret_cast<int32_t*>(static_cast<char*>(memory) + page) - n;
     std::copy_n(pass.args.block_tables, n, table);
     pass.args.block_tables = table;

@@ -134,8 +134,7 @@ TEST_CASE("only passes with one row for each sequence may be replayed") {
     REQUIRE(manager.extend(seq, num_tokens));
     const lesson03::BlockTable& table = manager.table(seq);
     kv::PassRows rows;
-    rows.add(0, std::vector<int32_t>(static_cast<size_t>(table.num_tokens())),
-             table.num_tokens() - num_tokens);
+    rows.add(0, std::vector<int32_t>(table.num_tokens()), table.num_tokens() - num_tokens);
     attention.set_tables({&table});
     arrays.begin(rows);
     attention.begin_pass(rows, arrays);

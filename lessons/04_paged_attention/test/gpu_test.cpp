@@ -20,7 +20,8 @@ TEST_CASE("a bound of much work makes the plan stream, a small one spread") {
   }
 }
 
-TEST_CASE("any number of queries and any place in the batch give the same bits") {
+TEST_CASE("any number of queries and any place in the batch give the same bits" *
+          doctest::test_suite("sweep")) {
   const HeadShape shape{16, 8, 128};
   const Sequence a(shape, 700, 1), b(shape, 300, 2), c(shape, 64, 3);
   for (const auto& parts :
@@ -56,7 +57,7 @@ Outputs wanted_of_batch(const HeadShape& shape, const std::vector<Sequence>& seq
   const Outputs all = wanted(kFast, shape, whole);
   Outputs want;
   for (const Part& part : parts) {
-    const auto& rows = all[static_cast<size_t>(part.sequence - sequences.data())];
+    const auto& rows = all[part.sequence - sequences.data()];
     want.emplace_back(rows.end() - static_cast<std::ptrdiff_t>(shape.q_width()) * part.num_rows,
                       rows.end());
   }
@@ -73,7 +74,7 @@ const std::vector<int> kUneven{1, 63, 64, 65, 255, 256, 257, 511, 513, 1000, 102
 
 // On Hopper such a batch is cut into runs, one for each of 132 SMs. 5 copies of the sequences have
 // enough short groups that runs are counted in tiles, and begin and end anywhere in a sequence.
-TEST_CASE("a large uneven batch gives the bits of lesson 01") {
+TEST_CASE("a large uneven batch gives the bits of lesson 01" * doctest::test_suite("sweep")) {
   for (const HeadShape shape : {HeadShape{8, 8, 128}, HeadShape{16, 8, 128}, HeadShape{32, 8, 128},
                                 HeadShape{64, 8, 128}, HeadShape{16, 8, 64}}) {
     CAPTURE(shape.num_heads);
@@ -89,7 +90,8 @@ TEST_CASE("a large uneven batch gives the bits of lesson 01") {
   }
 }
 
-TEST_CASE("a large uneven batch gives the same bits however often it is tried") {
+TEST_CASE("a large uneven batch gives the same bits however often it is tried" *
+          doctest::test_suite("sweep")) {
   const HeadShape shape{16, 8, 64};
   for (const auto& [lengths, copies] :
        {std::pair{kUneven, 2},  // a group for each run
@@ -115,7 +117,7 @@ TEST_CASE("a chain of many merges gives the bits of merging one by one") {
 
 // On Hopper it is cut into runs, and a second launch merges the groups: 130, 1, 2 and 128. The
 // simulated GPU has no runs and would need ten minutes, so it has the case before this one.
-TEST_CASE("one long sequence in runs gives the bits of lesson 01") {
+TEST_CASE("one long sequence in runs gives the bits of lesson 01" * doctest::test_suite("sweep")) {
   const HeadShape shape{16, 8, 64};
   std::vector<Sequence> sequences;
   for (const int len : {33'100, 200, 300, 32'768}) {

@@ -12,7 +12,7 @@ namespace {
 /// A decode step of sequences of these lengths, in a debug pool.
 void check_steps(const HeadShape& shape, const std::vector<int>& lens, Blocks blocks,
                  size_t first_step = 0) {
-  blocks.guard_rows = 1;
+  blocks.guards = true;
   std::vector<Sequence> sequences;
   for (const int len : lens) sequences.emplace_back(shape, len, sequences.size() + 1);
   std::vector<Part> parts;

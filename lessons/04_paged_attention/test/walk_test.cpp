@@ -37,7 +37,7 @@ TEST_CASE("the last step of a walk has the bits of fast_paged_attention_cpu") {
         REQUIRE(steps.back().kind == WalkStep::Kind::kDivide);
         out.insert(out.end(), steps.back().out.begin(), steps.back().out.end());
       }
-      const auto& of_sequence = outputs[static_cast<size_t>(row / 2)];
+      const auto& of_sequence = outputs[row / 2];
       const auto at = of_sequence.begin() + row % 2 * static_cast<std::ptrdiff_t>(out.size());
       CHECK(kvtest::same_bits(out, {at, at + static_cast<std::ptrdiff_t>(out.size())}));
     }
@@ -57,7 +57,7 @@ TEST_CASE("a walk visits every tile once and merges in order") {
     if (step.kind == WalkStep::Kind::kTile) {
       CHECK(step.tile == tiles);
       CHECK(step.first_token == 64 * tiles++);
-      REQUIRE(step.scores.size() == static_cast<size_t>(step.num_tokens));
+      REQUIRE(std::ssize(step.scores) == step.num_tokens);
       REQUIRE(step.weights.size() == step.scores.size());
       float largest = -INFINITY, sum = 0.0f;
       for (const float score : step.scores) largest = std::max(largest, score);

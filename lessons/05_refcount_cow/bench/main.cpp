@@ -35,10 +35,11 @@ double fork_and_free_seconds(int num_tokens) {
 /// Seconds to copy `num_blocks` blocks from the first half of a cache to its second half.
 double copy_seconds(const kv::Model& model, int num_blocks) {
   lesson03::PagedKvCache cache(model.config(), model.stream(), 2 * num_blocks, kBlockSize);
+  const lesson05::BlockRegions regions = lesson05::regions_of(cache, model.stream());
   std::vector<lesson05::BlockCopy> copies;
   for (int i = 0; i < num_blocks; ++i) copies.push_back({i, num_blocks + i});
   return kv::median_seconds([&] {
-    lesson05::copy_blocks({.cache = &cache, .copies = copies}, model.stream());
+    lesson05::copy_blocks({.regions = &regions, .copies = copies}, model.stream());
     model.stream().synchronize();
   });
 }

@@ -14,7 +14,7 @@ using kv::count_of;
 void LiveSharing::watch(bool beams, int n, const std::string& prompt, int max_tokens,
                         const lesson03::PagedOptions& pool) {
   beams_ = beams;
-  n_ = static_cast<size_t>(n);
+  n_ = n;
   best_.clear();
   sequences_.clear();
   copies_told_ = used_told_ = 0;
@@ -84,7 +84,7 @@ void LiveSharing::follow() {
   sequences_ = std::move(now);
 }
 
-/// Beams are ranked anew at every step, so the tokens say which beam continues which.
+/// Beams are ranked again at every step, so the tokens say which beam continues which.
 void LiveSharing::name_heirs(std::vector<Sequence>& heirs) const {
   std::vector<Sequence> named = sequences_;  // their names are not given to other beams
   std::vector<bool> has_heir(sequences_.size(), false);
@@ -94,7 +94,7 @@ void LiveSharing::name_heirs(std::vector<Sequence>& heirs) const {
              std::ranges::equal(old.tokens, std::span(heir.tokens).first(old.tokens.size()));
     });
     if (parent == sequences_.end()) continue;
-    heir.parent = static_cast<size_t>(parent - sequences_.begin());
+    heir.parent = parent - sequences_.begin();
     heir.origin = parent->origin;
     if (has_heir[heir.parent]) continue;
     has_heir[heir.parent] = true;
@@ -128,7 +128,7 @@ void LiveSharing::check() const {
       throw std::logic_error("a sequence of the engine has more slots than tokens");
     }
     for (int t = 0; t < table.num_tokens(); ++t) {
-      const int32_t token = sequence.tokens[static_cast<size_t>(t)];
+      const int32_t token = sequence.tokens[t];
       const auto [entry, added] = token_of_slot.emplace(table.slot(t), token);
       if (!added && entry->second != token) {
         throw std::logic_error(fmt::format("slot {} is shared by two tokens", table.slot(t)));

@@ -2,19 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <utility>
 
 #include "sharing.h"
 #include "viz/ui.h"
 
 namespace lesson05 {
+namespace {
+
+/// A word for the sequence to go on with; another one for each of its siblings.
+const char* next_word(const Simulator::Sequence& sequence) {
+  constexpr std::array kWords{"was", "cold", "and", "then", "all", "slept", "snowed", "rained"};
+  return kWords[(sequence.written.size() + sequence.hue) % kWords.size()];
+}
+
+}  // namespace
 
 SharingPage::SharingPage(const viz::PageContext& context)
     : PoolPage(
           {.lesson = "05",
            .title = "Share and copy",
            .summary =
-               "A fork shares its parent's blocks. A write into a shared block copies it first."},
+               "A fork shares its parent's blocks. A write into a shared block copies it first.",
+           .opening = {"new A", "write A \"The sky was dark and it\""},
+           .least = {340, 500}},
           context) {
   declare_simulator();
   const std::vector<viz::Argument> args{viz::number("N", 1, 8).field("sequences", "3"),
@@ -33,7 +45,7 @@ SharingPage::SharingPage(const viz::PageContext& context)
 /// The verbs with which sequences grow.
 std::vector<viz::Verb> SharingPage::growing_verbs() {
   const viz::Argument name = viz::word("NAME");
-  const viz::Argument tokens = viz::number("TOKENS", 1, 1 << 20).field("tokens", custom_);
+  const viz::Argument tokens = viz::number("TOKENS", 1, 1 << 20).field("tokens", "10");
   return {{"append",
            {name, tokens},
            "NAME grows by TOKENS; a shared last block that is not full is copied first",
@@ -81,15 +93,15 @@ void SharingPage::declare_simulator() {
         {name},
         "drop NAME: blocks that no other sequence holds go back to the pool",
         [this](auto& w) { return simulator_->free(w[0].text); }},
-       anew("resize",
-            {viz::number("BLOCKS", 1, 4096).field("blocks", "16").follows([this] {
-               return manager().pool().num_blocks();
-             }),
-             viz::power_of_two("SIZE", 256).field("tokens each", "4").follows([this] {
-               return manager().block_size();
-             })},
-            "drop all sequences and begin with a new pool of BLOCKS x SIZE tokens, all free",
-            &PoolSize::num_blocks, &PoolSize::block_size)});
+       fresh("resize",
+             {viz::number("BLOCKS", 1, 4096).field("blocks", "16").follows([this] {
+                return manager().pool().num_blocks();
+              }),
+              viz::power_of_two("SIZE", 256).field("tokens each", "4").follows([this] {
+                return manager().block_size();
+              })},
+             "drop all sequences and begin with a new pool of BLOCKS x SIZE tokens, all free",
+             &PoolSize::num_blocks, &PoolSize::block_size)});
 }
 
 std::string SharingPage::begin() {
@@ -133,9 +145,8 @@ Shown SharingPage::look() {
   }
   for (const LiveSharing::Sequence& one : live_.sequences()) {
     const auto word = [&](size_t token) { return live_.word(one.tokens[token]); };
-    viz::TableCard& card = add(one, one.number, one.origin, [&](int64_t, int token) {
-      return word(static_cast<size_t>(token));
-    });
+    viz::TableCard& card =
+        add(one, one.number, one.origin, [&](int64_t, int token) { return word(token); });
     for (const int32_t token : one.tokens) card.text += live_.text(token);
     const bool waits = card.num_tokens > 0 && std::ssize(one.tokens) > card.num_tokens;
     if (waits) card.waiting = word(one.tokens.size() - 1);
@@ -177,10 +188,10 @@ void SharingPage::refused(const viz::Command& command, const std::string& why) {
   before_ = now_;
 }
 
-/// The sequence that the buttons are for: the selected one, or the first.
+/// The sequence that the buttons are for: the selected one, or the last.
 std::string SharingPage::chosen() const {
   if (viz::find_card(now_.tables, selected()) != nullptr || now_.tables.empty()) return selected();
-  return now_.tables.front().sequence.name;
+  return now_.tables.back().sequence.name;
 }
 
 std::vector<viz::Counter> SharingPage::counters() const {
@@ -192,12 +203,9 @@ std::vector<viz::Counter> SharingPage::counters() const {
       {"shared", pool.num_shared(), "shared",
        "Blocks that two tables or more hold: stored once, read by all."},
       {"sequences", std::ssize(manager().tables()), "sequences", "Block tables that exist."},
-      {"as_copies", pool.num_references(), "as copies",
-       "Blocks that the same sequences would fill if each had its own copy."},
-      {"saved", pool.num_references() - pool.num_used(), "saved",
-       "Blocks saved by sharing: as copies, less used."},
-      {"copies", manager().num_copies(), "copies made",
-       "Blocks copied on write so far: a write to a shared block copies it first."},
+      {"as_copies", pool.num_references()},  // if each sequence had its own
+      {"saved", pool.num_references() - pool.num_used()},
+      {"copies", manager().num_copies()},
       {"block_size", manager().block_size()},
       {"live", live_.running()},
       {"generated", live_.num_generated()},
@@ -217,38 +225,61 @@ void SharingPage::check_invariants() const {
   if (live_.running()) live_.check();
 }
 
-void SharingPage::draw(viz::Ui& ui) {
-  if (!live_.running()) return draw_simulator(ui);
-  const std::string what =
-      live_.beams() ? "One more token of every beam." : "Tokens of one sample each, in turn.";
-  buttons(ui, {{"live/step 1", "Step", "step", what},
-               {"live/step 4", "Step x4", "step 4", what},
-               {"live/stop", "Stop", "stop"}});
-  ui.hint(watched_ + ". " + told_ + ".");
-}
-
-std::vector<viz::Button> SharingPage::append_buttons(const std::string& who) const {
-  std::vector<viz::Button> row;
-  for (const auto& [id, count] : {std::pair<std::string, std::string>("1", "1"),
-                                  {"4", "4"},
-                                  {"16", "16"},
-                                  {"custom", custom_}}) {
-    row.push_back({who + "/append " + id, "+" + count, "append " + who + " " + count});
+/// Rows for the chosen sequence; while the engine runs, those of the run.
+std::vector<viz::Button> SharingPage::actions() const {
+  if (live_.running()) {
+    const std::string what =
+        live_.beams() ? "One more token of every beam." : "Tokens of one sample each, in turn.";
+    return {{"live/step 1", "Step", "step", what, 'S', !live_.finished()},
+            {"live/step 4", "Step x4", "step 4", what, 'X'},
+            {"live/stop", "Stop", "stop", "", 'E', live_.finished()}};
   }
+  const viz::NamedList<Simulator::Sequence>& all = simulator_->all();
+  const viz::Button add{"new", "New", "new " + all.free_name(), "", 'N', all.empty()};
+  if (all.empty()) return {add};
+  const Simulator::Sequence& one = all.at(chosen());
+  const std::string& name = one.name;
+  const BlockTable& table = manager().table(one.number);
+  const auto append = [&](int tokens, char key) {
+    return viz::Button{fmt::format("{}/append {}", name, tokens), fmt::format("+{}", tokens),
+                       fmt::format("append {} {}", name, tokens), "", key};
+  };
+  const auto fork = [&](size_t count, const char* label, char key) {
+    return viz::Button{fmt::format("{}/fork {}", name, count), label,
+                       fmt::format("fork {} {}", name, fmt::join(all.free_names(count), " ")), "",
+                       key};
+  };
+  std::vector<viz::Button> row{
+      add,
+      append(1, 'A'),
+      append(4 * manager().block_size(), 'B'),
+      fork(1, "Fork", 'F'),
+      fork(3, "Fork x3", 'X'),
+      {name + "/write", "Write", fmt::format("write {} {}", name, next_word(one)), "", 'W'},
+      {name + "/free", "Free", "free " + name, "", 'E'}};
+  viz::Button &forks = row[3], &writes = row[5], &frees = row[6];
+  const bool full = !why_not(viz::parse_command(writes.command)).empty();
+  const bool fresh = one.written.empty() || manager().pool().ref_cnt(table.block_ids().back()) > 1;
+  viz::Button& asked = full                                 ? frees
+                       : fresh                              ? writes
+                       : manager().pool().num_shared() == 0 ? forks
+                                                            : frees;
+  asked.asked = true;
   return row;
 }
 
-void SharingPage::draw_simulator(viz::Ui& ui) {
-  buttons(ui, {{"new", "New sequence", "new " + simulator_->all().free_name()}});
-  if (!simulator_->all().empty()) {  // else there is room for what begins anew
-    if (const std::string name = chosen(); simulator_->all().find(name)) draw_sequence(ui, name);
+void SharingPage::draw(viz::Ui& ui) {
+  if (live_.running()) return ui.hint(watched_ + ".");
+  if (const std::string name = chosen(); simulator_->all().find(name) != nullptr) {
+    ui.heading("Sequence " + name);
+    form(ui, {name + "/append", "append", "append " + name});
+    form(ui, {name + "/write text", "write", "write " + name});
     ui.heading("All sequences");
-    buttons(ui, append_buttons("all"));
-    custom_ = field(ui, "append", "TOKENS");
-    ui.hint("Another pool, or the engine: when there is no sequence (Reset).");
-    return;
+    buttons(ui, {{"all/append 1", "+1", "append all 1"}, {"all/append 4", "+4", "append all 4"}});
   }
-  ui.heading("Pool");
+  ui.heading("New pool");
+  choice(ui, "Blocks x slots",
+         {{"resize 16 4", "16 x 4", "resize 16 4"}, {"resize 64 16", "64 x 16", "resize 64 16"}});
   form(ui, {"resize", "New pool", "resize"});
   ui.heading("Watch the engine");
   const std::string prompt = field(ui, "live", "PROMPT"), n = field(ui, "live", "N");
@@ -256,21 +287,6 @@ void SharingPage::draw_simulator(viz::Ui& ui) {
                 viz::Command{.verb = "live", .args = {n, prompt}}.text()},
                {"live/beams", "Beam search",
                 viz::Command{.verb = "live", .args = {"beams", n, prompt}}.text()}});
-}
-
-/// Buttons for the selected sequence; a click on a table selects it.
-void SharingPage::draw_sequence(viz::Ui& ui, const std::string& name) {
-  ui.heading("Sequence " + name);
-  buttons(ui, append_buttons(name));
-  std::vector<viz::Button> row;
-  for (const size_t count : {size_t{1}, size_t{3}}) {
-    row.push_back(
-        {fmt::format("{}/fork {}", name, count), count == 1 ? "fork" : "fork x3",
-         fmt::format("fork {} {}", name, fmt::join(simulator_->all().free_names(count), " "))});
-  }
-  row.push_back({name + "/free", "free", "free " + name});
-  buttons(ui, row);
-  form(ui, {name + "/write", "write", "write " + name});
 }
 
 std::unique_ptr<viz::Page> make_page(const viz::PageContext& context) {

@@ -20,8 +20,6 @@ using viz::TableCard;
 
 constexpr size_t kMaxBlocks = 128;  // in a larger pool a single block cannot be followed
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 /// When each thing happens. The order of a copy: a token comes, the count is looked at, a free
 /// block is taken, copied to, the entry flips, the old count falls, the token lands.
 struct Times {
@@ -133,7 +131,7 @@ class Motion {
     const auto copy = std::ranges::find(now_.copies, is.id, &BlockCopy::destination);
     const bool copied = copy != now_.copies.end();
     const size_t first =
-        copied ? before_.pool.blocks[at(copy->source)].tokens.size() : was.tokens.size();
+        copied ? before_.pool.blocks[copy->source].tokens.size() : was.tokens.size();
     const auto count = std::ssize(is.tokens) - static_cast<int64_t>(first);
     if (first > 0 && count > 0 && !copied) {  // a writer looks at the count
       ring(block_id(is.id) + "/ref", Ink::kMark, times_.check);
@@ -153,8 +151,8 @@ class Motion {
   }
 
   void copy(const BlockCopy& copy) {
-    const std::vector<std::string>& tokens = before_.pool.blocks[at(copy.source)].tokens;
-    const BlockView& target = now_.pool.blocks[at(copy.destination)];
+    const std::vector<std::string>& tokens = before_.pool.blocks[copy.source].tokens;
+    const BlockView& target = now_.pool.blocks[copy.destination];
     const TableCard* writer = holder(target);
     const Shape* old_block = scene_.find(block_id(copy.source));
     if (writer == nullptr || old_block == nullptr) return;
@@ -189,7 +187,7 @@ class Motion {
       const Shape* card = scene_.find(name + "/card");
       if (table == nullptr || card == nullptr || table->block_ids.empty()) continue;
       const int32_t last = table->block_ids.back();
-      const auto filled = std::ssize(now_.pool.blocks[at(last)].tokens);
+      const auto filled = std::ssize(now_.pool.blocks[last].tokens);
       const Shape* slot =
           scene_.find(slot_id(last, std::min<int64_t>(filled, now_.pool.block_size - 1)));
       if (slot == nullptr) continue;

@@ -42,6 +42,7 @@ class SharingPage : public viz::PoolPage<Shown, PoolSize, LiveSharing> {
   viz::Scene scene(const viz::Room& room) override {
     return sharing_scene(room, before_, now_, chosen());
   }
+  std::vector<viz::Button> actions() const override;
   void draw(viz::Ui& ui) override;
 
  private:
@@ -58,13 +59,8 @@ class SharingPage : public viz::PoolPage<Shown, PoolSize, LiveSharing> {
   std::vector<BlockCopy> copies() const;
   std::string chosen() const;
 
-  std::vector<viz::Button> append_buttons(const std::string& who) const;
-  void draw_simulator(viz::Ui& ui);
-  void draw_sequence(viz::Ui& ui, const std::string& name);
-
   std::unique_ptr<Simulator> simulator_;
   std::string watched_, told_;  // of the live run: what it continues, and what it did last
-  std::string custom_ = "10";   // what the field holds: tokens that the last append buttons append
 };
 
 }  // namespace lesson05

@@ -48,12 +48,13 @@ class Simulator : public viz::NamedTables<BlockManager> {
         write(sequence, words.empty() ? next_text(sequence) : words[i]);
       }
     }
-    const int64_t fresh = free_before - manager_.pool().num_free() - std::ssize(copies_);
+    const int taken = free_before - manager_.pool().num_free();
     std::string story =
         fmt::format("append {} to {}: {}", kv::with_commas(num_tokens), fmt::join(names, ", "),
-                    fresh == 0 ? "no new block" : kv::count_of(fresh, "new block"));
+                    taken == 0 ? "no new block" : kv::count_of(taken, "new block"));
     for (const BlockCopy& copy : copies_) {
-      story += fmt::format("; block {} was shared: copied to {}", copy.source, copy.destination);
+      story +=
+          fmt::format("; block {} was shared: copied to the new {}", copy.source, copy.destination);
     }
     if (copies_.size() == 1) {
       const int left = manager_.pool().ref_cnt(copies_[0].source);
@@ -82,8 +83,9 @@ class Simulator : public viz::NamedTables<BlockManager> {
     for (const std::string& child : children) {
       all_.add(child, {{}, manager_.fork(parent.number), parent.written, name});
     }
-    return fmt::format("fork {} from {}: {} shared{}", fmt::join(children, ", "), name,
-                       kv::count_of(std::ssize(ids), "block"), refs);
+    return fmt::format("fork {} from {}: {} shared{}; {} saved by sharing",
+                       fmt::join(children, ", "), name, kv::count_of(std::ssize(ids), "block"),
+                       refs, manager_.pool().num_references() - manager_.pool().num_used());
   }
 
   /// Throws std::logic_error unless the manager's counts are right and every slot of every sequence

@@ -37,7 +37,7 @@ std::string state_of(const BlockManager& manager) {
 /// A manager whose blocks hold bytes: slot s is `bytes[s]`.
 struct Memory {
   Memory(int num_blocks, int block_size)
-      : bytes(static_cast<size_t>(num_blocks * block_size), ' '),
+      : bytes(num_blocks * block_size, ' '),
         manager(num_blocks, block_size, [this](std::span<const BlockCopy> copies) {
           ++calls;
           const auto size = manager.block_size();
@@ -56,9 +56,7 @@ struct Memory {
     for (int t = 0; t < manager.table(seq).num_tokens(); ++t) text += slot(seq, t);
     return text;
   }
-  char& slot(int seq, int token) {
-    return bytes[static_cast<size_t>(manager.table(seq).slot(token))];
-  }
+  char& slot(int seq, int token) { return bytes[manager.table(seq).slot(token)]; }
   std::string bytes;
   int calls = 0;
   BlockManager manager;
@@ -139,7 +137,7 @@ TEST_CASE("in one append the last holder of a tail keeps it") {
   CHECK(manager.table(growths[3].seq).block_ids().back() == tail);
   CHECK(manager.pool().ref_cnt(tail) == 1);
   for (int i = 0; i < 3; ++i) {  // new blocks in the order of `growths`
-    CHECK(manager.table(growths[static_cast<size_t>(i)].seq).block_ids().back() == tail + 1 + i);
+    CHECK(manager.table(growths[i].seq).block_ids().back() == tail + 1 + i);
   }
   for (const Growth& growth : growths) CHECK(memory.read(growth.seq).substr(0, 5) == "abcde");
   manager.check();
@@ -198,14 +196,14 @@ TEST_CASE("sums of blocks that no int can hold are too many and the number is ri
 TEST_CASE("a copy that throws leaves everything as it was") {
   bool fail = true;
   BlockManager manager(8, 4, [&](std::span<const BlockCopy>) {
-    if (fail) throw std::runtime_error("no device");
+    if (fail) throw 7;  // whatever it is
   });
   const int a = new_sequence(manager, 6);
   const int b = manager.fork(a), c = manager.fork(a);
   const std::string before = state_of(manager);
   const Growth all[] = {
       {.seq = a, .num_tokens = 9}, {.seq = b, .num_tokens = 1}, {.seq = c, .num_tokens = 1}};
-  CHECK_THROWS_WITH_AS(manager.append(all), "no device", std::runtime_error);
+  CHECK_THROWS_AS(manager.append(all), int);
   CHECK(state_of(manager) == before);
   fail = false;
   REQUIRE(manager.append(all));

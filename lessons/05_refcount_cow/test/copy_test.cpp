@@ -22,20 +22,19 @@ const kv::Stream& stream() {
 TEST_CASE("copy_blocks: one block of letters, in two layers") { check_copy_of_letters(stream()); }
 
 TEST_CASE("copy_blocks copies all layers of K and V and touches nothing else") {
-  for (const int block_size : {1, 3, 16}) check_copies_of(2, 5, block_size, stream());
+  for (const int block_size : {1, 3, 16})
+    check_copies_of(k_and_v(2, 5, block_size, kv::Device::kCpu), stream());
 }
 
-TEST_CASE("copy_blocks copies all pieces of a block in FP8, its scales among them") {
-  for (const int block_size : {1, 3, 16}) {
-    check_copies_of(2, 5, block_size, stream(), kv::KvFormat::kFp8);
-  }
+TEST_CASE("copy_blocks copies regions of different sizes") {
+  for (const int block_size : {1, 3, 16}) check_copies_of(with_scales(2, 5, block_size), stream());
 }
 
 TEST_CASE("copy_blocks refuses what it cannot do before it writes") {
-  lesson03::PagedKvCache cache(kvtest::shape(2, 2, 4), stream(), 4, 2);
-  const Contents before = fill_randomly(cache, stream());
+  const BlockMemory memory(2, 4, {64, 64}, stream());
+  const Contents before = fill_randomly(memory.regions, stream());
   const auto copy = [&](std::vector<BlockCopy> copies) {
-    lesson05::copy_blocks({.cache = &cache, .copies = copies}, stream());
+    lesson05::copy_blocks({.regions = &memory.regions, .copies = copies}, stream());
   };
   CHECK_THROWS_WITH_AS(copy({{0, 1}, {2, 4}}), doctest::Contains("no block 4, the cache has 4"),
                        std::out_of_range);
@@ -46,14 +45,15 @@ TEST_CASE("copy_blocks refuses what it cannot do before it writes") {
   CHECK_THROWS_AS(copy({{1, 2}, {0, 1}}), std::invalid_argument);
   CHECK_THROWS_AS(copy({{3, 3}}), std::invalid_argument);
   copy({});
-  CHECK(difference(cache, contents(cache, stream()), before) == "");
+  CHECK(difference(memory.regions, before, stream()) == "");
 }
 
 TEST_CASE("the manager's copies arrive in the cache") {
-  lesson03::PagedKvCache cache(kvtest::shape(2, 2, 4), stream(), 8, 4);
-  Contents wanted = fill_randomly(cache, stream());
+  const lesson03::PagedKvCache cache(kvtest::shape(2, 2, 4), stream(), 8, 4);
+  const lesson05::BlockRegions regions = lesson05::regions_of(cache, stream());
+  Contents wanted = fill_randomly(regions, stream());
   lesson05::BlockManager manager(8, 4, [&](std::span<const BlockCopy> copies) {
-    lesson05::copy_blocks({.cache = &cache, .copies = copies}, stream());
+    lesson05::copy_blocks({.regions = &regions, .copies = copies}, stream());
   });
   lesson05::Growth growth{.seq = manager.add_sequence(), .num_tokens = 6};
   REQUIRE(manager.append({&growth, 1}));
@@ -62,6 +62,6 @@ TEST_CASE("the manager's copies arrive in the cache") {
   REQUIRE(manager.append({&growth, 1}));
   const int32_t own = manager.table(growth.seq).block_ids().back();
   CHECK(own != source);
-  wanted.copy(cache, {source, own});
-  CHECK(difference(cache, contents(cache, stream()), wanted) == "");
+  copy(wanted, {source, own});
+  CHECK(difference(regions, wanted, stream()) == "");
 }

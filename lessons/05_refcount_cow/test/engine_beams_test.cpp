@@ -58,7 +58,7 @@ std::vector<float> logits_after(kv::Model& model, const std::vector<int32_t>& to
 /// than there are sequences it finds all of them.
 std::vector<Beam> reference_search(kv::Model& model, const kv::Request& request,
                                    const BeamSearchParams& params) {
-  const auto width = static_cast<size_t>(params.num_beams);
+  const size_t width = params.num_beams;
   std::vector<Beam> live{Beam{}}, ended;
   for (int length = 1; length <= request.max_tokens && !live.empty(); ++length) {
     std::vector<Beam> next;
@@ -71,7 +71,7 @@ std::vector<Beam> reference_search(kv::Model& model, const kv::Request& request,
       for (int32_t token = 0; token < kVocab; ++token) {
         Beam beam = parent;
         beam.tokens.push_back(token);
-        beam.log_prob += static_cast<double>(logits[static_cast<size_t>(token)]) - std::log(sum);
+        beam.log_prob += static_cast<double>(logits[token]) - std::log(sum);
         beam.score = beam.log_prob / std::pow(static_cast<double>(length), params.length_penalty);
         beam.finished = token == kStop;
         next.push_back(beam);

@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 #include "support.h"
 #include "tests/support/same_bits.h"
 
@@ -70,11 +71,7 @@ TEST_CASE("what unused slots hold leaves no trace in samples") {
   SharingEngine engine(shipped_model(), {});
   const auto clean = sample(engine, request, 4);
   for (const int byte : {0xFF, 0x7F, 0x00}) {  // NaN, huge, zero
-    auto& cache = *engine.cache();
-    for_each_part(cache, [&](const lesson03::Piece& piece) {
-      const auto bytes = static_cast<size_t>(piece.bytes);
-      kv::fill_bytes(piece.data, byte, bytes, shipped_model().stream());
-    });
+    lesson03::fill_blocks(*engine.cache(), byte, shipped_model().stream());
     check_equal(sample(engine, request, 4), clean);
   }
 }

@@ -14,8 +14,8 @@ namespace {
 
 using kvtest::check_equal;
 using kvtest::request_of;
-using lesson03::PagedKvCache;
 using lesson05::BlockCopy;
+using lesson05::BlockRegions;
 using lesson05::SharingEngine;
 using namespace lesson05_test;
 
@@ -29,8 +29,12 @@ kv::Model& model() {
   return kModel;
 }
 
-void copy(PagedKvCache& cache, const std::vector<BlockCopy>& copies) {
-  lesson05::copy_blocks_cuda({.cache = &cache, .copies = copies}, stream());
+void copy(const BlockRegions& regions, const std::vector<BlockCopy>& copies) {
+  lesson05::copy_blocks_cuda({.regions = &regions, .copies = copies}, stream());
+}
+
+std::vector<int64_t> bf16(int kv_heads, int head_dim, int block_size) {
+  return k_and_v(kv_heads, head_dim, block_size, kv::Device::kCuda);
 }
 
 }  // namespace
@@ -41,59 +45,57 @@ TEST_CASE("copy_blocks: one block of letters, in two layers" * doctest::test_sui
 
 TEST_CASE("copy_blocks: blocks of more words than a CTA has threads, and of fewer" *
           doctest::test_suite("kernel")) {
-  check_copies_of(2, 64, 17, stream());  // 272 words
-  check_copies_of(1, 8, 1, stream());    // 1 word
+  check_copies_of(bf16(2, 64, 17), stream());  // 272 words
+  check_copies_of(bf16(1, 8, 1), stream());    // 1 word
 }
 
 TEST_CASE("copy_blocks copies all layers of K and V and touches nothing else") {
-  check_copies_of(8, 128, 16, stream());
-  check_copies_of(2, 64, 256, stream());
-  check_copies_of(3, 80, 1, stream());
+  check_copies_of(bf16(8, 128, 16), stream());
+  check_copies_of(bf16(2, 64, 256), stream());
+  check_copies_of(bf16(3, 80, 1), stream());
 }
 
-TEST_CASE("copy_blocks copies all pieces of a block in FP8, its scales among them" *
-          doctest::test_suite("kernel")) {
-  check_copies_of(2, 64, 17, stream(), kv::KvFormat::kFp8);
-  check_copies_of(1, 16, 1, stream(), kv::KvFormat::kFp8);  // 1 word, and 1 of scales
-  check_copies_of(8, 128, 16, stream(), kv::KvFormat::kFp8);
+TEST_CASE("copy_blocks copies regions of different sizes" * doctest::test_suite("kernel")) {
+  check_copies_of(with_scales(2, 64, 17), stream());
+  check_copies_of(with_scales(1, 16, 1), stream());  // 1 word of each
+  check_copies_of(with_scales(8, 128, 16), stream());
 }
 
 TEST_CASE("copy_blocks takes more pairs than one launch carries" * doctest::test_suite("kernel")) {
   constexpr int kPairs = 1'000;
-  PagedKvCache cache(kvtest::shape(1, 1, 8), stream(), 2 * kPairs, 1);
-  Contents wanted = fill_randomly(cache, stream());
+  const BlockMemory memory(1, 2 * kPairs, {16, 16}, stream());
+  Contents wanted = fill_randomly(memory.regions, stream());
   std::vector<BlockCopy> copies;
   for (int i = 0; i < kPairs; ++i) {
     copies.push_back({2 * i, 2 * i + 1});
-    wanted.copy(cache, copies.back());
+    lesson05_test::copy(wanted, copies.back());
   }
-  copy(cache, copies);
-  CHECK(difference(cache, contents(cache, stream()), wanted) == "");
+  copy(memory.regions, copies);
+  CHECK(difference(memory.regions, wanted, stream()) == "");
 }
 
-TEST_CASE("blocks past 2^31 elements are copied to where they belong") {
+TEST_CASE("blocks past 2^31 elements are copied to where they belong" *
+          doctest::test_suite("sweep")) {
   // Qwen3-0.6B's shape, 4,700 blocks of 16: K and V have 2.16e9 elements each.
   constexpr int kLayers = 28, kBlocks = 4'700;
-  PagedKvCache cache(kvtest::shape(kLayers, 8, 128), stream(), kBlocks, 16);
-  const lesson03::KvBlocks layer = cache.layer(kLayers - 1);
-  const size_t bytes = part_bytes(cache);
-  const Bytes k = write_random(layer.piece(kBlocks - 2, 0).data, bytes, 1, stream());
-  const Bytes v = write_random(layer.piece(kBlocks - 2, 1).data, bytes, 2, stream());
-  copy(cache, {{kBlocks - 2, kBlocks - 1}, {1, 0}});
-  CHECK(read(layer.piece(kBlocks - 1, 0).data, bytes, stream()) == k);
-  CHECK(read(layer.piece(kBlocks - 1, 1).data, bytes, stream()) == v);
-  CHECK(read(layer.piece(kBlocks - 2, 0).data, bytes, stream()) == k);
+  const BlockMemory memory(kLayers, kBlocks, bf16(8, 128, 16), stream());
+  std::mt19937_64 rng(1);
+  const Bytes bytes = random_bytes(rng, memory.regions.bytes_per_block());
+  write_block(memory.regions, kBlocks - 2, bytes, stream());
+  copy(memory.regions, {{kBlocks - 2, kBlocks - 1}, {1, 0}});
+  CHECK(read_block(memory.regions, kBlocks - 1, stream()) == bytes);
+  CHECK(read_block(memory.regions, kBlocks - 2, stream()) == bytes);
 }
 
 TEST_CASE("copy_blocks refuses what it cannot do before it writes") {
-  PagedKvCache cache(kvtest::shape(2, 2, 8), stream(), 4, 2);
-  const Contents before = fill_randomly(cache, stream());
-  CHECK_THROWS_AS(copy(cache, {{0, 1}, {2, 4}}), std::out_of_range);
-  CHECK_THROWS_AS(copy(cache, {{0, 1}, {1, 2}}), std::invalid_argument);
-  copy(cache, {});
-  CHECK(difference(cache, contents(cache, stream()), before) == "");
-  PagedKvCache odd(kvtest::shape(1, 3, 5), stream(), 2, 1);
-  CHECK_THROWS_AS(copy(odd, {{0, 1}}), std::invalid_argument);
+  const BlockMemory memory(2, 4, {64, 64}, stream());
+  const Contents before = fill_randomly(memory.regions, stream());
+  CHECK_THROWS_AS(copy(memory.regions, {{0, 1}, {2, 4}}), std::out_of_range);
+  CHECK_THROWS_AS(copy(memory.regions, {{0, 1}, {1, 2}}), std::invalid_argument);
+  copy(memory.regions, {});
+  CHECK(difference(memory.regions, before, stream()) == "");
+  const BlockMemory odd(1, 2, {32, 30}, stream());
+  CHECK_THROWS_AS(copy(odd.regions, {{0, 1}}), std::invalid_argument);
 }
 
 TEST_CASE("n samples have the bits of n independent requests") {
@@ -108,7 +110,8 @@ TEST_CASE("n samples have the bits of n independent requests") {
   }
 }
 
-TEST_CASE("beam search finds the same hypotheses for any block size") {
+TEST_CASE("beam search finds the same hypotheses for any block size" *
+          doctest::test_suite("sweep")) {
   // Block size 1 never copies a block, 16 copies many: the bits must be the same.
   const kv::Request request = request_of(20, 30);
   SharingEngine ones(model(), {.block_size = 1}), sixteens(model(), {.block_size = 16});

@@ -92,13 +92,13 @@ TEST_CASE("a copy that throws leaves the simulator as it was") {
 TEST_CASE_FIXTURE(Fixture, "what happened is said in plain words") {
   run("new A");
   CHECK(run("append A 16") == "append 16 to A: 4 new blocks");
-  CHECK(run("fork A B") == "fork B from A: 4 blocks shared, ref 1 -> 2");
-  CHECK(run("fork A C D") == "fork C, D from A: 4 blocks shared, ref 2 -> 4");
+  CHECK(run("fork A B") == "fork B from A: 4 blocks shared, ref 1 -> 2; 4 saved by sharing");
+  CHECK(run("fork A C D") == "fork C, D from A: 4 blocks shared, ref 2 -> 4; 12 saved by sharing");
   CHECK(run("free D") == "free D: 0 blocks back to the pool, 4 held by others");
   CHECK(run("append A 1") == "append 1 to A: 1 new block");
-  CHECK(run("fork A E") == "fork E from A: 5 blocks shared, each ref + 1");
+  CHECK(run("fork A E") == "fork E from A: 5 blocks shared, each ref + 1; 13 saved by sharing");
   CHECK(run("append E 2") ==
-        "append 2 to E: no new block; block 4 was shared: copied to 5, ref 2 -> 1");
+        "append 2 to E: 1 new block; block 4 was shared: copied to the new 5, ref 2 -> 1");
 }
 
 TEST_CASE_FIXTURE(Fixture, "wrong commands are refused and change nothing") {
@@ -163,18 +163,31 @@ TEST_CASE_FIXTURE(Fixture, "a live run leaves the simulator as it was and repeat
   CHECK(value("live") == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "the clicks of the beam search are its scenario") {
-  ui.type("append/TOKENS", 8);
-  click({"new", "A/append custom", "A/fork 3", "all/append 1", "all/append 4", "D/free", "A/fork 1",
-         "all/append 1"});
-  CHECK(value("copies") == 1);
-  Names wanted;
-  for (const viz::Command& command :
-       viz::Scenario::load(KV_SOURCE_DIR "/lessons/05_refcount_cow/scenarios/beam_search.txt")
-           .commands) {
-    if (command.verb != "say" && command.verb != "expect") wanted.push_back(command.text());
+TEST_CASE_FIXTURE(Fixture, "what the state asks for leads to a copy, and back to where it was") {
+  run({"new A", "write A \"The sky was dark and it\""});
+  ui.select("");
+  const auto asked = [&] {
+    const auto actions = page.actions();
+    CHECK(std::ranges::count(actions, true, &viz::Button::asked) == 1);
+    return std::ranges::find(actions, true, &viz::Button::asked)->label;
+  };
+  for (const char* label : {"Fork", "Write", "Free"}) {
+    REQUIRE(asked() == label);
+    const auto actions = page.actions();
+    ui.click(std::ranges::find(actions, std::string(label), &viz::Button::label)->name);
+    CHECK(value("copies") == (asked() == "Write" ? 0 : 1));
+    CHECK(value("used") == (asked() == "Free" ? 3 : 2));
   }
-  CHECK(ui.recorded() == wanted);
+  CHECK(asked() == "Fork");
+  click({"A/free"});
+  CHECK(asked() == "New");
+}
+
+TEST_CASE_FIXTURE(Fixture, "four beams of a long prompt take four clicks and no field") {
+  click({"resize 64 16", "new", "A/append 64", "A/fork 3"});
+  CHECK(value("used") == 4);
+  CHECK(value("shared") == 4);
+  CHECK(value("as_copies") == 16);
 }
 
 TEST_CASE_FIXTURE(Fixture, "buttons that would be refused are disabled and say why") {
@@ -183,13 +196,15 @@ TEST_CASE_FIXTURE(Fixture, "buttons that would be refused are disabled and say w
   click({"new"});
   CHECK(ui.reason("A/fork 3").empty());
   ui.type("append/TOKENS", 56);
-  click({"A/append custom"});
+  click({"A/append"});
   ui.type("append/TOKENS", 12);
-  CHECK(ui.reason("A/append custom") == "needs 3 blocks, 2 are free");
-  CHECK_THROWS_AS(ui.click("A/append custom"), std::logic_error);
-  click({"A/append 4", "A/append 4", "A/fork 1"});
+  CHECK(ui.reason("A/append") == "needs 3 blocks, 2 are free");
+  CHECK_THROWS_AS(ui.click("A/append"), std::logic_error);
+  ui.type("append/TOKENS", 8);
+  click({"A/append", "A/fork 1"});
   CHECK(ui.reason("A/append 1") == "needs 1 block, 0 are free");
   CHECK(ui.reason("all/append 1") == "needs 2 blocks, 0 are free");
+  CHECK(ui.reason("resize 64 16").empty());  // a new pool always works
 }
 
 TEST_CASE_FIXTURE(Fixture, "the block size field keeps to powers of two") {
@@ -204,9 +219,9 @@ TEST_CASE_FIXTURE(Fixture, "the block size field keeps to powers of two") {
 
 TEST_CASE_FIXTURE(Fixture, "undo gives every earlier state back") {
   Names states{state()};
-  for (const char* name : {"new", "A/append 4", "A/append 1", "A/fork 3", "A/append 16",
-                           "B/append 1", "B/write", "C/free", "all/append 1", "A/free", "B/free",
-                           "D/free", "live/samples", "live/step 4", "live/stop"}) {
+  for (const char* name :
+       {"new", "A/append 1", "A/fork 3", "A/append 16", "B/append 1", "B/write text", "C/free",
+        "all/append 1", "A/free", "B/free", "D/free", "live/samples", "live/step 4", "live/stop"}) {
     click({name});
     states.push_back(state());
   }
@@ -219,17 +234,17 @@ TEST_CASE_FIXTURE(Fixture, "undo gives every earlier state back") {
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "buttons are for the sequence that is selected, and the first one before") {
+                  "buttons are for the sequence that is selected, and the last one before") {
   run({"new A", "new B"});
   ui.select("");
-  CHECK(ui.has("A/free"));
-  CHECK_FALSE(ui.has("B/free"));
-  ui.select("B");
   CHECK(ui.has("B/free"));
   CHECK_FALSE(ui.has("A/free"));
-  click({"B/free"});
-  CHECK(ui.has("A/free"));  // B is gone
-  CHECK(picture().find("A/card")->selects == "A");
+  ui.select("A");
+  CHECK(ui.has("A/free"));
+  CHECK_FALSE(ui.has("B/free"));
+  click({"A/free"});
+  CHECK(ui.has("B/free"));  // A is gone
+  CHECK(picture().find("B/card")->selects == "B");
 }
 
 TEST_CASE_FIXTURE(Fixture, "a fork slides out of its parent's table, and then the counts rise") {

@@ -33,7 +33,7 @@ class Run {
   explicit Run(uint64_t settings)
       : block_size_(kBlockSizes[settings % kBlockSizes.size()]),
         num_blocks_(kPoolSizes[settings / 8 % kPoolSizes.size()]),
-        slots_(static_cast<size_t>(num_blocks_ * block_size_)),
+        slots_(num_blocks_ * block_size_),
         manager_(num_blocks_, block_size_,
                  [this](std::span<const BlockCopy> copies) { copy(copies); }) {
     for (int32_t id = num_blocks_ - 1; id >= 0; --id) free_.push_back(id);
@@ -90,13 +90,13 @@ class Run {
     std::vector<int32_t> blocks = std::move(sequences_.at(seq).blocks);
     sequences_.erase(seq);
     const std::vector<int> held = ref_cnts();
-    std::erase_if(blocks, [&](int32_t id) { return held[at(id)] > 0; });
+    std::erase_if(blocks, [&](int32_t id) { return held[id] > 0; });
     free_.insert(free_.end(), blocks.rbegin(), blocks.rend());
   }
 
   void append(kvtest::Random& random) {
     std::vector<Growth> growths;  // some sequences, in any order
-    const auto most = static_cast<size_t>(random.below(2) == 0 ? 1 : 2 * block_size_ + 1);
+    const size_t most = random.below(2) == 0 ? 1 : 2 * block_size_ + 1;
     do {
       const int seq = any(random)->first;
       std::erase_if(growths, [&](const Growth& growth) { return growth.seq == seq; });
@@ -111,10 +111,10 @@ class Run {
     size_t needed = 0;
     for (const auto& [seq, num_tokens] : growths) {
       const Sequence& sequence = sequences_.at(seq);
-      const size_t length = sequence.writes.size(), size = at(block_size_);
-      needed += (length + at(num_tokens) + size - 1) / size - sequence.blocks.size();
-      if (num_tokens == 0 || length % size == 0 || left[at(sequence.blocks.back())] == 1) continue;
-      --left[at(sequence.blocks.back())];
+      const size_t length = sequence.writes.size(), size = block_size_;
+      needed += (length + num_tokens + size - 1) / size - sequence.blocks.size();
+      if (num_tokens == 0 || length % size == 0 || left[sequence.blocks.back()] == 1) continue;
+      --left[sequence.blocks.back()];
       copying.push_back(seq);
     }
     needed += copying.size();
@@ -139,9 +139,9 @@ class Run {
     Sequence& sequence = sequences_.at(seq);
     for (int i = 0; i < num_tokens; ++i) {
       const size_t token = sequence.writes.size();
-      if (token % at(block_size_) == 0) sequence.blocks.push_back(take());
+      if (token % block_size_ == 0) sequence.blocks.push_back(take());
       sequence.writes.push_back(next_write_);
-      slots_.at(at(manager_.table(seq).slot(static_cast<int>(token)))) = next_write_++;
+      slots_.at(manager_.table(seq).slot(static_cast<int>(token))) = next_write_++;
     }
   }
 
@@ -161,9 +161,9 @@ class Run {
   }
 
   std::vector<int> ref_cnts() const {
-    std::vector<int> held(at(num_blocks_), 0);
+    std::vector<int> held(num_blocks_, 0);
     for (const auto& [seq, sequence] : sequences_) {
-      for (const int32_t id : sequence.blocks) ++held[at(id)];
+      for (const int32_t id : sequence.blocks) ++held[id];
     }
     return held;
   }
@@ -181,13 +181,11 @@ class Run {
       require(table.num_tokens() == std::ssize(sequence.writes), "another number of tokens");
       require(std::ranges::equal(table.block_ids(), sequence.blocks), "a table has other blocks");
       for (int token = 0; token < table.num_tokens(); ++token) {
-        require(slots_[at(table.slot(token))] == sequence.writes[at(token)],
+        require(slots_[table.slot(token)] == sequence.writes[token],
                 "a sequence reads what it has not written");
       }
     }
   }
-
-  static size_t at(int64_t index) { return static_cast<size_t>(index); }
 
   int block_size_;
   int num_blocks_;

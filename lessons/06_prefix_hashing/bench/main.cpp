@@ -21,7 +21,7 @@ constexpr int kBlockSize = 16;
 double find_seconds(int num_tokens) {
   constexpr int kFinds = 100;
   std::mt19937 rng(1);
-  std::vector<int32_t> tokens(static_cast<size_t>(num_tokens));
+  std::vector<int32_t> tokens(num_tokens);
   for (int32_t& token : tokens) token = static_cast<int32_t>(rng() % 150'000);
   lesson06::BlockPool pool(lesson06::blocks_for(num_tokens, kBlockSize), kBlockSize);
   lesson06::KvCacheManager manager(pool);

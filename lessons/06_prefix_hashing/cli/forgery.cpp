@@ -106,7 +106,7 @@ std::optional<ForgedPair> pair_of(const Beginning& x, const Beginning& y, size_t
 std::optional<ForgedPair> forge_pair(int32_t vocab_size, int block_size) {
   if (block_size < 16)
     throw std::invalid_argument("forge_pair: wanted blocks of 16 tokens or more");
-  const auto size = static_cast<size_t>(block_size);
+  const size_t size = block_size;
   const size_t stripes = (sizeof(uint64_t) + size * sizeof(int32_t)) / 32;
   const size_t num_tokens = 2 * (stripes - 1);
   const std::vector<Beginning> all = beginnings(num_tokens, vocab_size);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
@@ -15,6 +16,10 @@
 
 namespace lesson06 {
 namespace {
+
+constexpr const char* kBeginning = "you are a helpful guide who replies briefly ";
+constexpr std::array kQuestions{"what is a page", "how are you", "where is the cat",
+                                "who is there"};
 
 /// The prompt of a forged request: a block that both have, and then its own block of the pair.
 std::vector<int32_t> forged_prompt(const std::vector<int32_t>& own) {
@@ -31,7 +36,8 @@ PrefixPage::PrefixPage(const viz::PageContext& context)
     : PoolPage({.lesson = "06",
                 .title = "Prefix hashing",
                 .summary = "A block's name is a hash of its tokens and of its parent's name. Equal "
-                           "names are candidates, and no more."},
+                           "names are candidates, and no more.",
+                .opening = {fmt::format("ask A \"{}{}\"", kBeginning, kQuestions[0])}},
                context) {
   declare_own(
       {{"ask",
@@ -57,15 +63,15 @@ PrefixPage::PrefixPage(const viz::PageContext& context)
           return first + "; " + ask(w[1].text, forged_prompt(kForgedB));
         },
         [this](auto& w) { return why_not_forge(w[0].text, w[1].text); }},
-       anew("bits", {viz::number("BITS", 0, 64).field("bits", "3")},
-            "an empty pool with BITS bits of hash: with few there are collisions, and no wrong hit",
-            &PageSettings::bits),
-       anew("check", {viz::choice("exact|hash")},
-            "an empty pool that compares tokens and parents, or trusts the hash",
-            &PageSettings::trust_hash),
-       anew("resize", {viz::number("BLOCKS", 1, 1024), viz::power_of_two("SIZE", 64)},
-            "an empty pool of BLOCKS x SIZE tokens", &PageSettings::num_blocks,
-            &PageSettings::block_size)});
+       fresh("bits", {viz::number("BITS", 0, 64).field("bits", "3")},
+             "an empty pool with BITS bits a hash: with few there are collisions, but no wrong hit",
+             &PageSettings::bits),
+       fresh("check", {viz::choice("exact|hash")},
+             "an empty pool that compares tokens and parents, or trusts the hash",
+             &PageSettings::trust_hash),
+       fresh("resize", {viz::number("BLOCKS", 1, 1024), viz::power_of_two("SIZE", 64)},
+             "an empty pool of BLOCKS x SIZE tokens", &PageSettings::num_blocks,
+             &PageSettings::block_size)});
   declare(live_.verbs(
       "the engine answers the prompt; then comes the next turn: all of that and more words",
       [this](const std::string& prompt, int tokens) { start_live(prompt, tokens); },
@@ -80,7 +86,7 @@ std::string PrefixPage::begin() {
   manager_ = std::make_unique<KvCacheManager>(
       *pool_, CacheManagerOptions{.hasher = narrow_hasher(settings_.bits)});
   asked_ = Requests(8);
-  written_.assign(static_cast<size_t>(settings_.num_blocks), {});
+  written_.assign(settings_.num_blocks, {});
   lookup_ = {};
   num_refused_ = 0;
   tell(settings_.trust_hash ? "From now on an equal hash is enough."
@@ -113,7 +119,7 @@ std::string PrefixPage::ask(const std::string& name, std::vector<int32_t> tokens
   const auto found = ids.first(lookup_.num_found);
   for (size_t i = found.size(); i < ids.size(); ++i) {
     const auto held = beginning(request, i);
-    written_[static_cast<size_t>(ids[i])].assign(held.begin(), held.end());
+    written_[ids[i]].assign(held.begin(), held.end());
   }
   const int wrong = num_wrong() - wrong_before;
   std::string story = fmt::format("{}: {} of {} from the cache", name, request.num_cached_tokens,
@@ -192,9 +198,9 @@ std::vector<viz::Counter> PrefixPage::counters() const {
       {"found", stats.hits, "from the cache",
        "Tokens that were not computed, of all that were asked for.",
        fmt::format("{} / {}", stats.hits, stats.queries)},
-      viz::share("hit_permille", stats.hits, stats.queries, "hit rate", "The same as a share."),
+      viz::share("hit_permille", stats.hits, stats.queries, "", ""),
       {"refused", num_refused_, "refused", "Candidates with the right hash and another content."},
-      {"wrong", num_wrong(), "wrong", "Blocks in a table that hold K and V of another prefix."},
+      {"wrong", num_wrong()},
       {"bits", settings_.bits},
       {"exact", !settings_.trust_hash},
       {"requests", std::ssize(requests())},
@@ -205,14 +211,32 @@ std::vector<viz::Counter> PrefixPage::counters() const {
   return all;
 }
 
+/// Requests that begin as the first one did, or in another way.
+std::vector<viz::Button> PrefixPage::actions() const {
+  if (live_.running()) return viz::Live::steps();
+  const auto& all = asked_.all();
+  const size_t count = all.size();
+  const auto ask = [&](const char* name, const char* label, const std::string& beginning,
+                       size_t end, char key, bool asked) {
+    const std::string words = beginning + kQuestions[end % kQuestions.size()];
+    return viz::Button{
+        name, label, viz::Command{.verb = "ask", .args = {all.free_name(), words}}.text(),
+        "",   key,   asked};
+  };
+  std::vector<viz::Button> row{
+      ask("ask alike", "Same start", kBeginning, count, 'S', count < 2),
+      ask("ask same", "Again", kBeginning, 0, 'A', false),
+      ask("ask other", "Other start", "Once upon a time there was a dog ", count, 'O', count == 2)};
+  if (count == 0) return row;
+  const std::string name = chosen(all);
+  row.push_back({name + "/free", "Free " + name, "free " + name, "", 'E', count > 2});
+  return row;
+}
+
 void PrefixPage::draw(viz::Ui& ui) {
-  if (live_.running()) return viz::Live::draw_steps(ui, *this);
+  if (live_.running()) return;
   const std::vector<std::string> names = asked_.all().free_names(2);
   form(ui, {"ask", "Ask", "ask " + names[0]});
-  if (!asked_.all().empty()) {
-    const std::string name = chosen(asked_.all());
-    buttons(ui, {{name + "/free", "Free " + name, "free " + name}});
-  }
   form(ui, {"set bits", "Weaken the hash", "bits"});
   choice(ui, "Lookup",
          {{"check exact", "Compare tokens", "check exact"},

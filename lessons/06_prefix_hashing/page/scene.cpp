@@ -96,10 +96,10 @@ Story story_of(const Shown& shown) {
     at += kLook;
     if (shown.comparison && shown.comparison->link == i) {
       story.compares = at;
-      at += static_cast<float>(shown.comparison->candidates.size()) *
-            (kToken * static_cast<float>(std::min<size_t>(
-                          static_cast<size_t>(shown.pool.block_size), viz::kMaxCompared)) +
-             0.7f);
+      at +=
+          static_cast<float>(shown.comparison->candidates.size()) *
+          (kToken * static_cast<float>(std::min<size_t>(shown.pool.block_size, viz::kMaxCompared)) +
+           0.7f);
     }
     if (shown.links[i].found) story.blocks[shown.links[i].id] = at - 0.3f;
   }
@@ -152,7 +152,7 @@ class Picture {
 
  private:
   bool is_legible() const { return layout_.h >= 24 && layout_.w >= 40; }
-  /// A text has no room for them; what matters stands in the comparison.
+  /// A text has no room for them; what matters is in the comparison.
   bool has_many_words() const {
     return viz::is_in_text(scene_.room()) && shown_.pool.block_size > 4;
   }
@@ -212,7 +212,7 @@ class Picture {
 
   /// Whether the last command wrote the block.
   bool is_new(const Shown::Node& node) const {
-    const auto block = static_cast<size_t>(node.id);
+    const size_t block = node.id;
     return std::ranges::count(before_.nodes, node.id, &Shown::Node::id) == 0 ||
            before_.pool.blocks[block].tokens != shown_.pool.blocks[block].tokens;
   }
@@ -223,7 +223,7 @@ class Picture {
     const Shown::Node& node = shown_.nodes[i];
     if (is_new(node)) return true;
     const auto was = std::ranges::find(before_.nodes, node.id, &Shown::Node::id);
-    const auto index = static_cast<size_t>(was - before_.nodes.begin());
+    const size_t index = was - before_.nodes.begin();
     return is_found(node) && was_.node(index) == layout_.node(i);
   }
 
@@ -233,7 +233,7 @@ class Picture {
     const Place at = layout_.node(i);
     const Span known = story_.block(node.id), when = changes_late(i) ? known : story_.at(0, 0.3f);
     const size_t first = scene_.shapes().size();
-    viz::BlockView block = shown_.pool.blocks[static_cast<size_t>(node.id)];
+    viz::BlockView block = shown_.pool.blocks[node.id];
     if (has_many_words()) block.tokens.clear();
     viz::block(scene_, shown_.pool, block, at);
     std::vector<Place> next;
@@ -267,7 +267,7 @@ class Picture {
     viz::Scene made(scene_.room());
     viz::Shape& box = made.box(probe, from, paint(Ink::kText, 0.12f)).edged(paint(Ink::kMark), 3);
     if (goes_down) {
-      const auto index = static_cast<size_t>(node - shown_.nodes.begin());
+      const size_t index = node - shown_.nodes.begin();
       return scene_.ghost(box, layout_.node(index), when);
     }
     Place down = from;

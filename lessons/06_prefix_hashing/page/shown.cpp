@@ -74,7 +74,7 @@ std::span<const int32_t> PrefixPage::beginning(const Requests::Request& request,
 /// Whether block `index` of the request holds K and V of another prefix than the request's.
 bool PrefixPage::is_wrong(const Requests::Request& request, size_t index) const {
   const int32_t id = manager_->table(request.id).block_ids()[index];
-  return !std::ranges::equal(written_[static_cast<size_t>(id)], beginning(request, index));
+  return !std::ranges::equal(written_[id], beginning(request, index));
 }
 
 int PrefixPage::num_wrong() const {
@@ -101,9 +101,8 @@ Shown PrefixPage::look() {
   const std::vector<Requests::Request> all = requests();
   for (const Requests::Request& request : all) {
     const BlockTable& table = manager().table(request.id);
-    shown.tables.push_back(
-        shown.pool.add(request, table.block_ids(), table.num_tokens(),
-                       [&](int t) { return word(request.tokens[static_cast<size_t>(t)]); }));
+    shown.tables.push_back(shown.pool.add(request, table.block_ids(), table.num_tokens(),
+                                          [&](int t) { return word(request.tokens[t]); }));
   }
   add_nodes(shown);
   const auto seen = std::ranges::find(all, selected(), &Requests::Request::name);
@@ -121,7 +120,7 @@ void PrefixPage::add_nodes(Shown& shown) const {
   const auto node_of = [&](auto matches) -> std::optional<size_t> {
     const auto node = std::ranges::find_if(shown.nodes, matches, &Shown::Node::id);
     if (node == shown.nodes.end()) return std::nullopt;
-    return static_cast<size_t>(node - shown.nodes.begin());
+    return node - shown.nodes.begin();
   };
   std::vector<const CachedBlock*> cached;
   for (const viz::BlockView& block : shown.pool.blocks) {
@@ -146,14 +145,14 @@ void PrefixPage::add_nodes(Shown& shown) const {
 
 /// `asked`: the last command looked the request up.
 void PrefixPage::add_links(Shown& shown, const Requests::Request& request, bool asked) const {
-  const auto size = static_cast<size_t>(manager().block_size());
+  const size_t size = manager().block_size();
   const BlockTable& table = manager().table(request.id);
   const auto hashes = hash_chain(request.tokens, table.block_size(),
                                  narrow_hasher(live_.running() ? 64 : settings_.bits));
   shown.asker = request.name;
   shown.hue = request.hue;
   for (size_t i = 0; i < table.block_ids().size(); ++i) {
-    const size_t end = std::min((i + 1) * size, static_cast<size_t>(table.num_tokens()));
+    const size_t end = std::min<size_t>((i + 1) * size, table.num_tokens());
     shown.links.push_back(
         {.words = words(std::span(request.tokens).subspan(i * size, end - i * size)),
          .hash = i < hashes.size() ? short_hash(hashes[i]) : "",

@@ -95,7 +95,7 @@ TEST_CASE("a pair with one hash can be forged") {
     REQUIRE(pair.has_value());
     CHECK(pair->first != pair->second);
     for (const Tokens* tokens : {&pair->first, &pair->second}) {
-      REQUIRE(tokens->size() == static_cast<size_t>(c.block_size));
+      REQUIRE(std::ssize(*tokens) == c.block_size);
       for (const int32_t token : *tokens) CHECK((token >= 0 && token < c.vocab));
     }
     for (const uint64_t parent : {uint64_t{0}, uint64_t{0x1122334455667788}, ~uint64_t{0}}) {

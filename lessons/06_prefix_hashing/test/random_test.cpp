@@ -53,7 +53,7 @@ Tokens some_tokens(std::mt19937_64& rng) {
 bool right_hits(const Checked& c, const lesson06::ComputedBlocks& computed, const Tokens& tokens) {
   for (size_t i = 0; i < computed.block_ids.size(); ++i) {
     const auto end = tokens.begin() + static_cast<std::ptrdiff_t>((i + 1) * kBlockSize);
-    if (c.holds[static_cast<size_t>(computed.block_ids[i])] != Tokens(tokens.begin(), end)) {
+    if (c.holds[computed.block_ids[i]] != Tokens(tokens.begin(), end)) {
       return false;
     }
   }
@@ -65,8 +65,7 @@ void write(Checked& c, int64_t id, const Tokens& tokens) {
   const Ids ids = table_of(c.manager, id);
   for (size_t i = 0; i < ids.size(); ++i) {
     const size_t end = std::min(tokens.size(), (i + 1) * static_cast<size_t>(kBlockSize));
-    c.holds[static_cast<size_t>(ids[i])] =
-        Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(end));
+    c.holds[ids[i]] = Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(end));
   }
   c.manager.cache_blocks(id, tokens, c.hashes[id], static_cast<int>(tokens.size()));
 }

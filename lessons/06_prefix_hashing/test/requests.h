@@ -20,7 +20,7 @@ using Tokens = std::vector<int32_t>;
 using Ids = std::vector<int32_t>;
 
 inline Tokens range(int32_t begin, int32_t end) {
-  Tokens tokens(static_cast<size_t>(end - begin));
+  Tokens tokens(end - begin);
   std::iota(tokens.begin(), tokens.end(), begin);
   return tokens;
 }

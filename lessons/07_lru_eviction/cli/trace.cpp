@@ -51,12 +51,12 @@ std::vector<TraceRequest> make_trace(const TraceOptions& options) {
   for (int i = 0; i < options.num_system_prompts; ++i) {
     systems.push_back(dice.tokens(dice.around(options.system_tokens)));
   }
-  std::vector<Conversation> open(static_cast<size_t>(options.num_open));
+  std::vector<Conversation> open(options.num_open);
   std::vector<TraceRequest> trace;
   while (static_cast<int>(trace.size()) < options.num_requests) {
-    Conversation& talk = open[static_cast<size_t>(dice.below(options.num_open))];
+    Conversation& talk = open[dice.below(options.num_open)];
     if (talk.turns_left == 0) {
-      talk.so_far = systems[static_cast<size_t>(dice.zipf(options.num_system_prompts))];
+      talk.so_far = systems[dice.zipf(options.num_system_prompts)];
       talk.turns_left = 1 + dice.below(options.max_turns);
     }
     --talk.turns_left;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "eviction.h"
@@ -11,6 +12,11 @@
 
 namespace lesson07 {
 namespace {
+
+constexpr std::array kTexts{
+    "you are a kind guide tell me of paris", "the sun was low and the sea was still",
+    "once upon a time there was a dog", "count from one to ten and then back",
+    "why is the sky dark when it rains"};
 
 /// "3, 2, 1", or the first few of many.
 std::string listed(std::span<const int32_t> ids) {
@@ -39,11 +45,11 @@ EvictionPage::EvictionPage(const viz::PageContext& context)
     : PoolPage({.lesson = "07",
                 .title = "LRU eviction",
                 .summary = "A freed block keeps what it holds, and waits at the end of the queue. "
-                           "The block in front goes first."},
+                           "The block in front goes first.",
+                .opening = {fmt::format("ask A \"{}\"", kTexts[0])}},
                context) {
   const viz::Argument name = viz::word("NAME");
-  const viz::Argument words =
-      viz::text("WORDS").field("words", "you are a kind guide tell me of paris");
+  const viz::Argument words = viz::text("WORDS").field("words", kTexts[0]);
   declare_own(
       {{"ask",
         {name, words, viz::word("SALT").or_else("")},
@@ -70,13 +76,13 @@ EvictionPage::EvictionPage(const viz::PageContext& context)
 
 void EvictionPage::declare_pool() {
   declare_own(
-      {anew("order", {viz::choice("append|unhashed")},
-            "an empty pool that appends every freed block, or puts those in front that no lookup "
-            "can find",
-            &PageSettings::order),
-       anew("resize", {viz::number("BLOCKS", 1, 1024), viz::power_of_two("SIZE", 64)},
-            "an empty pool of BLOCKS x SIZE tokens", &PageSettings::num_blocks,
-            &PageSettings::block_size),
+      {fresh("order", {viz::choice("append|unhashed")},
+             "an empty pool that appends every freed block, or puts those in front that no lookup "
+             "can find",
+             &PageSettings::order),
+       fresh("resize", {viz::number("BLOCKS", 1, 1024), viz::power_of_two("SIZE", 64)},
+             "an empty pool of BLOCKS x SIZE tokens", &PageSettings::num_blocks,
+             &PageSettings::block_size),
        {"forget",
         {},
         "reset the cache",
@@ -178,11 +184,10 @@ Shown EvictionPage::look() {
   for (const Requests::Request& request : requests()) {
     const auto ids = manager().table(request.id).block_ids();
     const int found = request.num_cached_tokens / pool().block_size();
-    shown.tables.push_back(
-        shown.pool.add(request, ids, manager().table(request.id).num_tokens(),
-                       [&](int t) { return word(request.tokens[static_cast<size_t>(t)]); }));
+    shown.tables.push_back(shown.pool.add(request, ids, manager().table(request.id).num_tokens(),
+                                          [&](int t) { return word(request.tokens[t]); }));
     shown.num_found.push_back(found);
-    for (const int32_t id : ids.first(static_cast<size_t>(found))) {
+    for (const int32_t id : ids.first(found)) {
       shown.pool.at(id).state = viz::State::kFound;
     }
   }
@@ -210,7 +215,7 @@ std::vector<viz::Counter> EvictionPage::counters() const {
   std::vector<viz::Counter> all{
       {"total", pool.num_blocks()},
       viz::free_counter(pool),
-      {"used", pool.num_used(), "used", "Blocks in a table."},
+      {"used", pool.num_used()},
       {"cached", pool.num_cached(), "cached", "Blocks that can be found, used or free."},
       {"revived", pool.metrics().num_revived, "revived",
        "Free blocks that a hit took out of the queue."},
@@ -218,8 +223,7 @@ std::vector<viz::Counter> EvictionPage::counters() const {
        "Blocks that lost what they held, as room was needed."},
       {"asked", stats.queries},
       {"found", stats.hits},
-      viz::share("hit_permille", stats.hits, stats.queries, "hit rate",
-                 "Tokens from the cache, as a share of those asked for."),
+      viz::share("hit_permille", stats.hits, stats.queries, "", ""),
       {"requests", std::ssize(requests())},
       {"front", none ? -1 : pool.queue().all().front()->id},
       {"back", none ? -1 : pool.queue().all().back()->id},
@@ -230,18 +234,35 @@ std::vector<viz::Counter> EvictionPage::counters() const {
   return all;
 }
 
+std::vector<viz::Button> EvictionPage::actions() const {
+  if (live_.running()) return viz::Live::steps();
+  const auto& all = asked_.all();
+  const std::string next = all.free_name();
+  const bool found = pool_->metrics().num_revived > 0;
+  const auto ask = [&](const char* name, const char* label, const char* words, char key,
+                       bool asked) {
+    return viz::Button{name, label, viz::Command{.verb = "ask", .args = {next, words}}.text(),
+                       "",   key,   asked};
+  };
+  std::vector<viz::Button> row{
+      ask("ask same", "Again", kTexts[0], 'A', all.empty() && !found),
+      ask("ask other", "Other",
+          kTexts[1 + manager_->prefix_cache_stats().queries % (kTexts.size() - 1)], 'O',
+          all.empty() && found)};
+  if (all.empty()) return row;
+  const std::string name = chosen(all);
+  row.push_back({name + "/free", "Free " + name, "free " + name, "", 'E', true});
+  row.push_back({"free all", "Free all", "free all", "", 'L'});
+  return row;
+}
+
 void EvictionPage::draw(viz::Ui& ui) {
-  if (live_.running()) return viz::Live::draw_steps(ui, *this);
+  if (live_.running()) return;
   const std::string name = asked_.all().free_name(), words = field(ui, "ask", "WORDS");
   buttons(ui, {{"ask", "Ask", viz::Command{.verb = "ask", .args = {name, words}}.text()},
                {"ask salted", "with a salt",
                 viz::Command{.verb = "ask", .args = {name, words, "s"}}.text()},
-               {"free all", "Free all", "free all"}});
-  if (!asked_.all().empty()) {
-    const std::string which = chosen(asked_.all());
-    buttons(ui, {{which + "/free", "Free " + which, "free " + which}});
-  }
-  buttons(ui, {{"forget", "Forget all", "forget"}});
+               {"forget", "Forget all", "forget"}});
   choice(ui, "Taken first",
          {{"order unhashed", "what holds nothing", "order unhashed"},
           {"order append", "what was freed first", "order append"}});

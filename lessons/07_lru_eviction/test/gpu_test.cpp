@@ -10,37 +10,34 @@
 
 TEST_CASE("poison fills K and V of the named blocks in all layers, and nothing else" *
           doctest::test_suite("kernel")) {
-  lesson07_test::check_poison(kv::Stream(kv::Device::kCuda), 8);
+  lesson07_test::check_poison({96, 96}, kv::Stream(kv::Device::kCuda));
 }
 
 TEST_CASE("poison fills blocks that are larger than a CTA, and those that no CTA divides" *
           doctest::test_suite("kernel")) {
-  for (const int head_dim : {5, 64, 96}) {
-    CAPTURE(head_dim);
-    lesson07_test::check_poison(kv::Stream(kv::Device::kCuda), head_dim);
+  for (const int64_t bytes : {60, 768, 1152}) {
+    CAPTURE(bytes);
+    lesson07_test::check_poison({bytes, bytes}, kv::Stream(kv::Device::kCuda));
   }
 }
 
-TEST_CASE("poison fills codes and scales of blocks in FP8" * doctest::test_suite("kernel")) {
-  for (const int head_dim : {5, 96}) {
-    CAPTURE(head_dim);
-    lesson07_test::check_poison(kv::Stream(kv::Device::kCuda), head_dim, kv::KvFormat::kFp8);
+TEST_CASE("poison fills regions of different sizes" * doctest::test_suite("kernel")) {
+  for (const int64_t bytes : {30, 576}) {
+    CAPTURE(bytes);
+    lesson07_test::check_poison({bytes, bytes, 16}, kv::Stream(kv::Device::kCuda));
   }
 }
 
 TEST_CASE("poison fills a block past 2^31 bytes of K and of V") {
   constexpr int kBlocks = 4'200;  // K and V of a block have 512 KiB each
   const kv::Stream stream(kv::Device::kCuda);
-  lesson03::PagedKvCache cache(kvtest::shape(1, 8, 128), stream, kBlocks, 256);
+  const lesson05_test::BlockMemory memory(1, kBlocks, {512 << 10, 512 << 10}, stream);
   kv::DeviceBuffer scratch;
   const std::vector<int32_t> ids{kBlocks - 1};
-  lesson07::poison_blocks({.cache = &cache, .block_ids = ids, .scratch = &scratch}, stream);
-  for (const int index : {0, 1}) {
-    const lesson03::Piece piece = cache.layer(0).piece(kBlocks - 1, index);
-    std::vector<uint8_t> bytes(static_cast<size_t>(piece.bytes));
-    kv::copy_to_host(bytes.data(), piece.data, bytes.size(), stream);
-    CHECK(std::ranges::count(bytes, 0xFF) == std::ssize(bytes));
-  }
+  lesson07::poison_blocks({.regions = &memory.regions, .block_ids = ids, .scratch = &scratch},
+                          stream);
+  const auto bytes = lesson05_test::read_block(memory.regions, kBlocks - 1, stream);
+  CHECK(std::ranges::count(bytes, 0xFF) == std::ssize(bytes));
 }
 
 TEST_CASE("poison on the GPU refuses a block that the cache does not have") {

@@ -59,8 +59,10 @@ class PoisoningEngine {
 
  private:
   void poison(std::span<const int32_t> ids) {
-    lesson07::poison_blocks({.cache = engine_.cache(), .block_ids = ids, .scratch = &scratch_},
+    const auto regions = lesson05::regions_of(*engine_.cache(), model_->stream());
+    lesson07::poison_blocks({.regions = &regions, .block_ids = ids, .scratch = &scratch_},
                             model_->stream());
+    model_->stream().synchronize();  // before the list of regions is freed
   }
 
   kv::Model* model_;

@@ -138,7 +138,7 @@ TEST_CASE("events tell a reader just what is cached") {
                         static_cast<int32_t>(rng() % 3), 1, 2};
     run_and_free(c.manager, tokens);
     for (const CacheEvent& event : std::exchange(c.events, {})) {
-      auto& seen = mirror.at(static_cast<size_t>(event.block_id));
+      auto& seen = mirror.at(event.block_id);
       if (event.kind == CacheEvent::Kind::kStored) {
         REQUIRE_FALSE(seen.has_value());
         seen = event.hash;
@@ -148,7 +148,7 @@ TEST_CASE("events tell a reader just what is cached") {
       }
     }
     for (int32_t id = 1; id <= 6; ++id) {
-      REQUIRE(mirror[static_cast<size_t>(id)].has_value() == c.pool.block(id).is_cached);
+      REQUIRE(mirror[id].has_value() == c.pool.block(id).is_cached);
     }
   }
 }

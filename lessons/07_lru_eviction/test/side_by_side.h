@@ -31,8 +31,7 @@ class SideBySide {
     const int kind = random.below(16);
     if (kind < 5 || live_.empty()) {
       start(random);
-    } else if (const int64_t id = live_[static_cast<size_t>(random.below(live_.size()))];
-               kind < 10) {
+    } else if (const int64_t id = live_[random.below(live_.size())]; kind < 10) {
       extend(id, random);
     } else if (kind < 13) {
       text_ = fmt::format("write {}", id);
@@ -80,7 +79,7 @@ class SideBySide {
 
   /// Only two different tokens, so that prefixes are often equal.
   static Tokens some_tokens(int number, kvtest::Random& random) {
-    Tokens tokens(static_cast<size_t>(number));
+    Tokens tokens(number);
     for (int32_t& token : tokens) token = random.below(2);
     return tokens;
   }

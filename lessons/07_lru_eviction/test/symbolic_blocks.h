@@ -37,35 +37,34 @@ class SymbolicBlocks {
 
  protected:
   SymbolicBlocks(int num_blocks, int block_size, FreeOrder order)
-      : block_size_(at(block_size)), order_(order), refs_(at(num_blocks + 1)) {
+      : block_size_(block_size), order_(order), refs_(num_blocks + 1) {
     for (int32_t id = 1; id <= num_blocks; ++id) queue_.push_back(id);
   }
 
-  static size_t at(int64_t i) { return static_cast<size_t>(i); }
   static Tokens first(const Tokens& tokens, size_t n) {
     return Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n));
   }
   size_t blocks(size_t num_tokens) const { return (num_tokens + block_size_ - 1) / block_size_; }
   bool is_cached(int32_t id) const { return std::ranges::count(cached_, id, &Cached::id) > 0; }
-  bool is_free(int32_t id) const { return refs_[at(id)] == 0; }
+  bool is_free(int32_t id) const { return refs_[id] == 0; }
 
   int32_t take() {
     const int32_t id = queue_.front();
     queue_.pop_front();
-    refs_[at(id)] = 1;
+    refs_[id] = 1;
     std::erase_if(cached_, [&](const Cached& block) { return block.id == id; });
     return id;
   }
   /// Adds one reference to the block.
   void share(int32_t id) {
-    if (refs_[at(id)]++ == 0) std::erase(queue_, id);
+    if (refs_[id]++ == 0) std::erase(queue_, id);
   }
   /// Drops one reference to each block.
   void release(const Ids& ids) {
     Ids to_front;
     for (auto next = ids.rbegin(); next != ids.rend(); ++next) {
       const int32_t id = *next;
-      if (--refs_[at(id)] > 0) continue;
+      if (--refs_[id] > 0) continue;
       const bool first = order_ == FreeOrder::kUnhashedFirst && !is_cached(id);
       if (first) to_front.push_back(id);
       if (!first) queue_.push_back(id);

@@ -46,7 +46,7 @@ class SymbolicPool : public SymbolicBlocks<CachedBlock> {
     const Ids found = skips_reading ? Ids{} : find(tokens, salt);
     const size_t wanted = std::max(blocks(num_new), blocks(must_fit));
     const auto free_hits = std::ranges::count_if(found, [&](int32_t hit) { return is_free(hit); });
-    if (wanted + at(free_hits) > queue_.size()) return false;
+    if (wanted + free_hits > queue_.size()) return false;
     Ids table = found;
     for (const int32_t hit : found) share(hit);
     for (size_t i = 0; i < blocks(num_new); ++i) table.push_back(take());

@@ -45,7 +45,7 @@ double nanoseconds(int64_t count, const std::function<void()>& call) {
 }
 
 std::vector<int32_t> random_tokens(int count, std::mt19937_64& rng) {
-  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  std::vector<int32_t> tokens(count);
   for (int32_t& token : tokens) token = static_cast<int32_t>(rng() % 151'936);
   return tokens;
 }
@@ -134,7 +134,7 @@ double revive(int num_blocks, uint64_t seed) {
   const int run = std::min(kRun, num_blocks / 8);
   std::vector<std::vector<int32_t>> tables;
   for (int i = 0; i < std::max(1, num_blocks / run); ++i)
-    pool.get_new_blocks(tables.emplace_back(static_cast<size_t>(run)));
+    pool.get_new_blocks(tables.emplace_back(run));
   std::ranges::shuffle(tables, rng);
   for (const auto& table : tables) pool.free_blocks(table);
   std::ranges::shuffle(tables, rng);

@@ -25,9 +25,9 @@ std::vector<kv::Request> busy_requests(int count, int vocab_size, bool small, ui
   const auto length = [&] {
     return shortest + static_cast<int>(rng() % static_cast<uint64_t>(longest - shortest + 1));
   };
-  std::vector<kv::Request> requests(static_cast<size_t>(count));
+  std::vector<kv::Request> requests(count);
   for (kv::Request& request : requests) {
-    request.prompt.resize(static_cast<size_t>(length()));
+    request.prompt.resize(length());
     for (int32_t& token : request.prompt) {
       token = static_cast<int32_t>(rng() % static_cast<uint64_t>(vocab_size));
     }

@@ -11,12 +11,12 @@ void Timeline::pass(const Scheduler& scheduler, std::span<const Chunk> chunks) {
   for (auto& row : rows_) row.resize(column + 1, Mark::kAbsent);
   for (const int64_t id : scheduler.waiting()) {
     const bool back = scheduler.request(id).num_preemptions > 0;
-    rows_[static_cast<size_t>(id)][column] = back ? Mark::kPreempted : Mark::kWaiting;
+    rows_[id][column] = back ? Mark::kPreempted : Mark::kWaiting;
   }
   for (const Chunk& chunk : chunks) {
     const ScheduledRequest& request = scheduler.request(chunk.id);
     const bool decode = chunk.num_tokens == 1 && request.num_computed >= request.num_prompt;
-    rows_[static_cast<size_t>(chunk.id)][column] = decode ? Mark::kDecode : Mark::kPrefill;
+    rows_[chunk.id][column] = decode ? Mark::kDecode : Mark::kPrefill;
   }
   const lesson06::CachePool& pool = scheduler.manager().pool();
   used_.push_back(static_cast<double>(pool.num_used()) / static_cast<double>(pool.num_blocks()));
@@ -62,7 +62,7 @@ std::string Timeline::to_svg() const {
         svg +=
             fmt::format("<rect x='{:.2f}' y='{:.1f}' width='{:.2f}' height='{:.0f}' fill='{}'/>\n",
                         kLeft + w * static_cast<double>(c), y, w * static_cast<double>(end - c),
-                        kRow - 2, kColours[static_cast<size_t>(rows_[r][c])]);
+                        kRow - 2, kColours[static_cast<int>(rows_[r][c])]);
       }
       c = end;
     }

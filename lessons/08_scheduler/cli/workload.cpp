@@ -48,6 +48,7 @@ void read_request(const kv::Json& json, const std::string& where, const kv::Toke
   kv::Request request = defaults;
   request.prompt = tokenizer.encode(object.string("prompt"));
   if (request.prompt.empty()) object.wrong("prompt", "at least one character");
+  request.prompt = tokenizer.with_special_tokens(std::move(request.prompt));
   request.max_tokens = integer_or("max_tokens", defaults.max_tokens, 0, 1 << 20);
   if (object.find("seed")) {
     request.sampling.seed = static_cast<uint64_t>(object.integer("seed", 0, INT64_MAX));

@@ -112,7 +112,7 @@ void Picture::entries(const Seen& seen, const Place& at, Span when) {
   const int found = looked ? seen.num_cached / size : 0;
   for (int i = 0; i < held; ++i) {
     const std::string id = fmt::format("{}/entry {}", seen.name, i);
-    const int32_t number = seen.ids[static_cast<size_t>(i)];
+    const int32_t number = seen.ids[i];
     const bool fresh = i >= had;
     const std::string source = fresh ? viz::block_id(number) : "";
     const Span one = fresh ? viz::in_turn(acts_.takes, i - had, held - had) : when;
@@ -177,7 +177,7 @@ void Picture::draw_times() {
   const float top = at.y + kHeading + 2, left = viz::names_width(now_.seen);
   const Place bars{at.x + left, top, at.w - left, at.bottom() - top};
   const float pitch = bars.h / static_cast<float>(std::max<size_t>(now_.seen.size(), 3));
-  const auto total = static_cast<size_t>(now_.num_passes);
+  const size_t total = now_.num_passes;
   viz::pass_rows(scene_, now_.seen, viz::pass_columns(bars, total, 24, 96), left, top,
                  std::min(pitch, std::max(30.0f, 0.11f * at.h)), acts_.grows);
 }

@@ -10,22 +10,23 @@ SchedulerPage::SchedulerPage(const viz::PageContext& context)
     : PoolPage({.lesson = "08",
                 .title = "The scheduler",
                 .summary = "Requests wait, run, and give way. Every pass has a budget of tokens, "
-                           "and all of them share one pool."},
+                           "and all of them share one pool.",
+                .opening = {"submit A 24 20", "submit B 24 20"}},
                context) {
   declare_own(requests());
   declare_own(pools());
   declare_own(
-      {anew("pool",
-            {viz::number("BLOCKS", 1, 1024), viz::power_of_two("SIZE", 64),
-             viz::number("BUDGET", 1, 4096)},
-            "start anew with BLOCKS x SIZE tokens in the pool, and up to BUDGET in a pass",
-            &PageSettings::num_blocks, &PageSettings::block_size, &PageSettings::budget),
-       anew("order", {viz::choice("first|priority")},
-            "start anew: requests go in the order in which they came, or the most important first",
-            &PageSettings::order),
-       anew("gate", {viz::choice("on|off")},
-            "start anew: a request starts only if all its tokens fit, or if its first chunk does",
-            &PageSettings::no_gate)});
+      {fresh("pool",
+             {viz::number("BLOCKS", 1, 1024), viz::power_of_two("SIZE", 64),
+              viz::number("BUDGET", 1, 4096)},
+             "start over with BLOCKS x SIZE tokens in the pool, and up to BUDGET in a pass",
+             &PageSettings::num_blocks, &PageSettings::block_size, &PageSettings::budget),
+       fresh("order", {viz::choice("first|priority")},
+             "start over: requests go in the order in which they came, or the most important first",
+             &PageSettings::order),
+       fresh("gate", {viz::choice("on|off")},
+             "start over: a request starts only if all its tokens fit, or if its first chunk does",
+             &PageSettings::no_gate)});
   declare_steps({"pass",
                  {viz::number("PASSES", 1, 1000).or_else("1")},
                  "passes that run now: PASSES",
@@ -38,7 +39,7 @@ SchedulerPage::SchedulerPage(const viz::PageContext& context)
 std::vector<viz::Verb> SchedulerPage::requests() {
   return {
       {"submit",
-       {viz::word("NAME"), viz::number("PROMPT", 1, 4096).field("prompt", "24"),
+       {viz::word("NAME"), viz::number("PROMPT", 1, 4096).field("prompt tokens", "24"),
         viz::number("MAX", 1, 4096).field("to generate", "24"),
         viz::number("PRIORITY", -9, 9).or_else("0"), viz::number("SHARED", 0, 4096).or_else("16")},
        "request NAME comes: a prompt of PROMPT, MAX to generate; the smallest PRIORITY is the most "
@@ -113,7 +114,7 @@ std::string SchedulerPage::submit(const viz::Words& words) {
   seen.id = seen.hue;
   seen.num_prompt = num_prompt;
   seen.max_tokens = max_tokens;
-  seen.marks.resize(static_cast<size_t>(shown_.num_passes));
+  seen.marks.resize(shown_.num_passes);
   std::vector<int32_t> tokens;
   for (int i = 0; i < num_prompt; ++i) {
     tokens.push_back(i < shared ? i : (seen.hue + 1) * 10'000 + i);
@@ -136,20 +137,15 @@ void SchedulerPage::check_invariants() const {
 std::vector<viz::Counter> SchedulerPage::counters() const {
   const BlockPool& pool = this->pool();
   const int rows = viz::num_rows(shown_.last);
-  int64_t preemptions = 0;
-  for (const Seen& seen : shown_.seen) preemptions += seen.num_preemptions;
   std::vector<viz::Counter> all{
       {"passes", shown_.num_passes, "passes", "Forward passes so far."},
       {"running", std::ssize(shown_.running), "running", "Requests that hold blocks."},
       {"waiting", std::ssize(shown_.waiting), "waiting",
        "Requests that hold none: new ones, and preempted ones."},
       viz::free_counter(pool),
-      {"rows", rows, "budget", "Tokens of the last pass, of those that a pass may have.",
-       fmt::format("{} / {}", rows, settings_.budget)},
-      {"preemptions", preemptions, "preemptions", "Running requests that had to give way."},
-      {"found", shown_.num_found, "found",
-       "Tokens that came from the cache when a request started or resumed.",
-       fmt::format("{} / {}", shown_.num_found, shown_.num_looked_up)},
+      {"rows", rows},
+      {"preemptions", num_preemptions()},
+      {"found", shown_.num_found},
       {"ended", std::ranges::count(shown_.seen, true, &Seen::ended)},
   };
   for (const Seen& seen : shown_.seen) {

@@ -55,6 +55,7 @@ class SchedulerPage : public viz::PoolPage<Shown, PageSettings, LiveServing> {
   std::vector<viz::Counter> counters() const override;
   void check_invariants() const override;
   viz::Scene scene(const viz::Room& room) override;
+  std::vector<viz::Button> actions() const override;
   void draw(viz::Ui& ui) override;
 
  private:
@@ -73,6 +74,12 @@ class SchedulerPage : public viz::PoolPage<Shown, PageSettings, LiveServing> {
   /// Null when the live run has ended.
   const Scheduler* scheduler() const {
     return live_.running() ? live_.scheduler() : scheduler_.get();
+  }
+
+  int64_t num_preemptions() const {
+    int64_t sum = 0;
+    for (const Seen& seen : shown_.seen) sum += seen.num_preemptions;
+    return sum;
   }
 
   // passes.cpp

@@ -14,7 +14,7 @@ void LiveServing::serve(const PageSettings& settings, const std::string& prompt,
   std::vector<kv::Request> requests(kRequests, request(prompt, max_tokens));
   std::vector<kv::Arrival> arrivals;
   for (int i = 0; i < kRequests; ++i) {
-    auto& sampling = requests[static_cast<size_t>(i)].sampling;
+    auto& sampling = requests[i].sampling;
     sampling.temperature = 0.8f;
     sampling.seed += static_cast<uint64_t>(i);
     arrivals.push_back({.pass = i * kPassesBetween});
@@ -37,7 +37,9 @@ std::string SchedulerPage::live(const std::string& prompt, int max_tokens) {
 std::string SchedulerPage::passes(int count) {
   const auto has_work = [&] { return live_.running() ? !live_.finished() : !scheduler_->idle(); };
   for (int i = 0; i < count && has_work(); ++i) run_pass();
-  return viz::told_of(shown_.num_passes, shown_.last);
+  return fmt::format("{}; so far {} of {} tokens found in the cache, {}",
+                     viz::told_of(shown_.num_passes, shown_.last), shown_.num_found,
+                     shown_.num_looked_up, kv::count_of(num_preemptions(), "preemption"));
 }
 
 /// One pass: of the engine, or of the page's scheduler without a model.
@@ -80,8 +82,8 @@ void SchedulerPage::note_arrivals(const Scheduler& of) {
     Seen& seen = shown_.seen.add(shown_.seen.free_name(), {});
     seen.id = id;
     seen.num_prompt = request.num_prompt;
-    seen.max_tokens = live_.requests()[static_cast<size_t>(id)].max_tokens;
-    seen.marks.resize(static_cast<size_t>(shown_.num_passes - 1));
+    seen.max_tokens = live_.requests()[id].max_tokens;
+    seen.marks.resize(shown_.num_passes - 1);
   }
 }
 

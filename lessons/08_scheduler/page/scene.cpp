@@ -46,14 +46,13 @@ viz::Scene Picture::drawn() {
   const auto [words, about] = reason();
   viz::reason(scene_, areas_.reason, words, about, preempts_ ? Span{0, 0.1f} : acts_.goes);
   if (preempts_) viz::during(scene_, "note/arrow", {acts_.goes.end, acts_.takes.begin + 0.1f});
-  viz::legend(scene_, areas_.legend,
-              viz::fitting({{State::kPrompt, "prompt"},
-                            {State::kDecode, "decode"},
-                            {State::kPreempted, "preempted"},
-                            {State::kFound, "found"},
-                            {State::kCached, "free, can still be found", viz::kNoHue},
-                            {State::kReserved, "taken away"}},
-                           areas_.legend.w));
+  std::vector<viz::LegendEntry> entries{{State::kPrompt, "prompt"},
+                                        {State::kDecode, "decode"},
+                                        {State::kPreempted, "preempted"},
+                                        {State::kFound, "found"},
+                                        {State::kCached, "free, can still be found", viz::kNoHue}};
+  if (page_.manager().holds(kBallast)) entries.push_back({State::kReserved, "taken away"});
+  viz::legend(scene_, areas_.legend, viz::fitting(std::move(entries), areas_.legend.w));
   const bool starts = !now_.last.started.empty() || !now_.last.resumed.empty();
   scene_.lasts(!ran_ ? 0.3f : preempts_ ? 2.4f : starts ? 1.2f : 0.7f);
   return std::move(scene_);
@@ -144,23 +143,32 @@ const Seen* Picture::has_found() const {
 
 viz::Scene SchedulerPage::scene(const viz::Room& room) { return Picture(*this, room).drawn(); }
 
+std::vector<viz::Button> SchedulerPage::actions() const {
+  if (live_.running()) return viz::Live::steps("pass", "Pass", "10 passes");
+  const std::string next = shown_.seen.free_name();
+  const bool idle = scheduler_->idle();
+  std::vector<viz::Button> row{
+      {"pass", "Pass", "pass", "", 'P', !idle},
+      {"pass 10", "x10", "pass 10", "", 'X'},
+      {"submit short", "Submit", fmt::format("submit {} 24 20", next), "", 'S', idle},
+      {"submit long", "Submit long", fmt::format("submit {} 56 32", next), "", 'L'},
+      {"shrink", "Shrink", fmt::format("shrink {}", std::clamp(pool_->num_free(), 1, 4)), "", 'H'},
+      {"grow", "Grow", "grow", "", 'G'}};
+  if (shown_.seen.empty()) return row;
+  const std::string name = chosen(shown_.seen);
+  row.push_back({name + "/kill", "Kill " + name, "kill " + name, "", 'K'});
+  return row;
+}
+
 void SchedulerPage::draw(viz::Ui& ui) {
-  if (live_.running()) return viz::Live::draw_steps(ui, *this, "pass", "Pass", "10 passes");
+  if (live_.running()) return;
   form(ui, {"submit", "Submit", "submit " + shown_.seen.free_name()});
-  buttons(ui, {{"pass", "Pass", "pass"},
-               {"pass 10", "10 passes", "pass 10"},
-               {"forget", "Forget the cache", "forget"},
-               {"shrink", "Shrink the pool",
-                fmt::format("shrink {}", std::clamp(pool_->num_free(), 1, 4))},
-               {"grow", "Give them back", "grow"}});
+  buttons(ui, {{"forget", "Forget the cache", "forget"}});
   choice(ui, "Rules",
          {{"order first", "first come", "order first"},
           {"order priority", "priority", "order priority"},
           {"gate on", "gate", "gate on"},
           {"gate off", "no gate", "gate off"}});
-  if (const Seen* seen = shown_.seen.find(selected())) {
-    buttons(ui, {{seen->name + "/kill", "Kill " + seen->name, "kill " + seen->name}});
-  }
   form(ui, {"live", "Live run", "live"});
 }
 

@@ -33,7 +33,8 @@ kv::GenerateResult flat(std::span<const kv::Request> requests) {
 
 }  // namespace
 
-TEST_CASE("pools, blocks, chunks, preemption, caching, resets: the same bits") {
+TEST_CASE("pools, blocks, chunks, preemption, caching, resets: the same bits" *
+          doctest::test_suite("sweep")) {
   lesson08_test::check_configurations(shipped_model(), kManyRequests);
 }
 

@@ -30,7 +30,8 @@ TEST_CASE("slots from tables on the GPU are those of the tables on the host") {
   check_slots(kv::Device::kCuda, {0, 1, 2, 3, 7, 20, 64, 300});
 }
 
-TEST_CASE("pools, blocks, chunks, preemption, caching, resets: the same bits on CUDA") {
+TEST_CASE("pools, blocks, chunks, preemption, caching, resets: the same bits on CUDA" *
+          doctest::test_suite("sweep")) {
   lesson08_test::check_configurations(model_on_gpu(), 24);
 }
 

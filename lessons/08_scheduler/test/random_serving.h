@@ -77,7 +77,7 @@ class RandomServing : private Pair {
   explicit RandomServing(uint64_t number)
       : Pair(Settings(number)),
         settings_(number),
-        slots_(static_cast<size_t>((settings_.num_blocks + 1) * kBlockSize)) {}
+        slots_((settings_.num_blocks + 1) * kBlockSize) {}
 
   void operation(uint64_t op) {
     kvtest::Random random(op);
@@ -115,7 +115,7 @@ class RandomServing : private Pair {
   using Pair::manager, Pair::model, Pair::model_pool, Pair::pool, Pair::scheduler;
 
   void submit(kvtest::Random& random) {
-    Tokens prompt(static_cast<size_t>(1 + random.below(9)));
+    Tokens prompt(1 + random.below(9));
     for (int32_t& token : prompt) token = random.below(2);
     const int max_tokens = 1 + random.below(10);
     const int priority = random.below(3);
@@ -218,7 +218,7 @@ class RandomServing : private Pair {
     tokens.insert(tokens.end(), guesses.begin(), guesses.end());
     require(table.num_tokens() == std::ssize(tokens), "other slots");
     for (int t = request.num_computed; t < table.num_tokens(); ++t) {
-      slots_[static_cast<size_t>(table.slot(t))] = Tokens(tokens.begin(), tokens.begin() + t + 1);
+      slots_[table.slot(t)] = Tokens(tokens.begin(), tokens.begin() + t + 1);
     }
     running_[chunk.id] = std::move(tokens);
     return guesses.size();
@@ -227,7 +227,7 @@ class RandomServing : private Pair {
     const auto& table = manager.table(id);
     const Tokens& tokens = running_.at(id);
     for (int t = 0; t < table.num_tokens(); ++t) {
-      require(std::ranges::equal(slots_[static_cast<size_t>(table.slot(t))],
+      require(std::ranges::equal(slots_[table.slot(t)],
                                  std::span(tokens).first(static_cast<size_t>(t) + 1)),
               "a slot is read that holds something else");
     }

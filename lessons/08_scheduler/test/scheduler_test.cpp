@@ -59,7 +59,7 @@ TEST_CASE("without chunked prefill a prompt runs in one pass, or waits") {
   CHECK_THROWS_AS(Server(4, 4, {.max_chunk = 2, .chunked_prefill = false}), kv::UserError);
 }
 
-// vLLM #35541, #39734: a request waited for ever for 63 blocks of 49, and so did every request
+// vLLM #35541, #39734: a request waited forever for 63 blocks of 49, and so did every request
 // after it.
 TEST_CASE("a request that can never fit is refused when it is submitted, with both numbers") {
   Server s(49, 16);
@@ -241,7 +241,7 @@ TEST_CASE("a resumed request does not count toward the hit rate") {
   CHECK(s.step() == Chunks{{1, 1}});  // 2 is preempted
   s.finish(1);
   CHECK(s.step() == Chunks{{2, 4}});  // and finds its first block
-  const auto& stats = s.manager().prefix_cache_stats();
+  const auto& stats = s.books.prefix_cache_stats();
   CHECK(stats.requests == 2);
   CHECK(stats.queries == 8 + 7);
   CHECK(stats.hits == 0);
@@ -258,7 +258,7 @@ TEST_CASE("a request may skip reading the cache, and others find what it compute
   CHECK(s.step() == Chunks{{2, 1}});
   CHECK(found(s.books, range(0, 9)) == 8);
   // Of the two requests that looked, one found 8 of 9 tokens.
-  const auto& stats = s.manager().prefix_cache_stats();
+  const auto& stats = s.books.prefix_cache_stats();
   CHECK(stats.requests == 2);
   CHECK(stats.queries == 18);
   CHECK(stats.hits == 8);

@@ -34,7 +34,7 @@ struct Books {
 
 struct Server : Books, lesson08::Scheduler {
   Server(int num_blocks, int block_size, const lesson08::SchedulerOptions& options = {})
-      : Books(num_blocks, block_size), SchedulerOf(books, options) {}
+      : Books(num_blocks, block_size), Scheduler(books, options) {}
 
   /// A pass: scheduled, written, and one token more for each request that has its logits.
   Chunks step() {

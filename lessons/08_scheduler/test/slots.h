@@ -21,16 +21,16 @@ struct SlotsCase {
   SlotsCase(int num_seqs, int block_size, std::mt19937& rng) {
     std::vector<lesson03::BlockTable> made;
     lesson03::BlockTables sequences;
-    made.reserve(static_cast<size_t>(num_seqs));
+    made.reserve(num_seqs);
     for (int i = 0; i < num_seqs; ++i) {
       const int length = 1 + static_cast<int>(rng() % 600);
       lesson03::BlockTable& table = made.emplace_back(block_size);
-      std::vector<int32_t> ids(static_cast<size_t>(table.blocks_to_extend(length)));
+      std::vector<int32_t> ids(table.blocks_to_extend(length));
       for (int32_t& id : ids) id = static_cast<int32_t>(rng() % 2'000'000'000);
       table.extend(length, ids);
       const int new_rows =
           i % 3 == 0 ? 1 : 1 + static_cast<int>(rng() % static_cast<unsigned>(length));
-      rows.add(0, std::vector<int32_t>(static_cast<size_t>(length)), length - new_rows);
+      rows.add(0, std::vector<int32_t>(length), length - new_rows);
       sequences.push_back(&table);
     }
     tables = lesson03::pack_block_tables(rows, sequences, kWidth);

@@ -14,9 +14,7 @@ namespace {
 using lesson06_test::range;
 using lesson08::Order;
 using lesson08::SchedulerOptions;
-using lesson08_test::Chunks;
-using lesson08_test::Ids;
-using lesson08_test::Server;
+using namespace lesson08_test;
 
 /// The next chunk of a request of 20 tokens.
 int chunk(const SchedulerOptions& options, int num_computed, int budget, bool wants_token = false) {
@@ -36,6 +34,7 @@ TEST_CASE("a chunk is what is not computed yet, within the budget and the longes
   CHECK(chunk({}, 12, 100) == 8);  // 12 came from the cache, or in an earlier chunk
   CHECK(chunk({}, 12, 5) == 5);
   CHECK(chunk({.max_chunk = 6}, 12, 100) == 6);
+  CHECK(chunk({.max_chunk = 6}, 0, 10) == 6);
   CHECK(chunk({.max_chunk = 6}, 12, 5) == 5);
   CHECK(chunk({.max_chunk = 6}, 16, 100) == 4);
 }
@@ -191,7 +190,9 @@ TEST_CASE("a preempted request gives its blocks back, and waits with its old ran
   s.submit(2, range(100, 109), 4);
   s.step();
   s.submit(3, range(200, 203), 4);
-  s.reset_prefix_cache(true);  // preempts 1 and 2, which run
+  const auto* const first = &s.request(1);
+  s.reset_prefix_cache(true);     // preempts 1 and 2, which run
+  CHECK(&s.request(1) == first);  // it goes from list to list, and stays where it is
   CHECK(s.waiting() == Ids{1, 2, 3});
   CHECK(s.running() == Ids{});
   CHECK(s.pool.num_used() == 0);
@@ -224,7 +225,7 @@ TEST_CASE("a preempted request starts again, and is listed as resumed") {
   s.reset_prefix_cache(true);
   s.submit(2, range(100, 103), 4);
   const lesson08::SchedulerOutput& output = s.schedule();
-  CHECK(s.manager().prefix_cache_stats().queries == 3);  // 1 was counted before the reset
+  CHECK(s.books.prefix_cache_stats().queries == 3);  // 1 was counted before the reset
   CHECK(output.preempted == Ids{1});
   CHECK(output.resumed == Ids{1});
   CHECK(output.started == Ids{2});

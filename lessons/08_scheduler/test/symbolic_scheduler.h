@@ -41,7 +41,7 @@ class SymbolicScheduler {
     output.preempted = std::exchange(reset_, {});
     const size_t before = output.preempted.size();
     std::vector<Chunk>& chunks = output.chunks;
-    auto budget = static_cast<size_t>(options_.max_tokens_per_pass);
+    size_t budget = options_.max_tokens_per_pass;
     bool ended = false;
     for (const int64_t id : std::vector<int64_t>(running_)) {
       if (budget == 0 || ended) break;
@@ -53,7 +53,7 @@ class SymbolicScheduler {
         const int64_t victim = least_important_running();
         const auto of_victim = [&](const Chunk& chunk) { return chunk.id == victim; };
         for (const Chunk& chunk : chunks) {
-          if (of_victim(chunk)) budget += static_cast<size_t>(chunk.num_tokens);
+          if (of_victim(chunk)) budget += chunk.num_tokens;
         }
         std::erase_if(chunks, of_victim);
         preempt(victim);
@@ -92,7 +92,7 @@ class SymbolicScheduler {
     for (const Chunk& chunk : chunks) {
       if (!is_running(chunk.id)) continue;
       Request& request = requests_.at(chunk.id);
-      request.computed += static_cast<size_t>(chunk.num_tokens);
+      request.computed += chunk.num_tokens;
       pool_->cache_blocks(chunk.id, request.computed);
       request.wants_token = request.computed == request.tokens.size();
     }

@@ -44,7 +44,7 @@ class Told : public lesson09::Drafter {
   explicit Told(std::vector<int32_t> text) : text_(std::move(text)) {}
   std::vector<int32_t> propose(int64_t, std::span<const int32_t> tokens, int max_guesses) override {
     const auto rest = std::span(text_).subspan(tokens.size());
-    const auto guesses = rest.first(std::min(rest.size(), static_cast<size_t>(max_guesses)));
+    const auto guesses = rest.first(std::min<size_t>(rest.size(), max_guesses));
     return {guesses.begin(), guesses.end()};
   }
 
@@ -229,8 +229,8 @@ std::pair<double, double> judging_seconds([[maybe_unused]] const kv::Model& mode
                                           [[maybe_unused]] int num_rows) {
 #if KV_HAVE_CUDA
   const kv::Stream& stream = model.stream();
-  const auto rows = static_cast<size_t>(num_rows);
-  const auto vocab = static_cast<size_t>(model.config().vocab_size);
+  const size_t rows = num_rows;
+  const size_t vocab = model.config().vocab_size;
   const kv::DeviceBuffer logits(model.device(), rows * vocab * sizeof(float));
   const kv::DeviceBuffer chosen(model.device(), rows * sizeof(int32_t));
   kv::fill_random(logits, 1, stream);

@@ -32,9 +32,7 @@ struct Asked : viz::ServedRequest {
 
   bool waits() const { return !ended && ids.empty(); }
   int num_known() const { return num_prompt + generated; }
-  std::span<const int32_t> known() const {
-    return std::span(text).first(static_cast<size_t>(num_known()));
-  }
+  std::span<const int32_t> known() const { return std::span(text).first(num_known()); }
   /// Its last token is never run.
   int max_slots() const { return num_prompt + max_tokens - 1; }
 };
@@ -59,11 +57,11 @@ class LiveLookahead : public lesson08::LiveServer<LookaheadEngine> {
 
   /// One greedy request. Throws UserError for what the engine refuses.
   void serve(const PageSettings& settings, const std::string& prompt, int max_tokens);
-  /// The pass that runs next. Null if the engine stands before a guess or has ended.
+  /// The pass that runs next. Null if the engine is before a guess or has ended.
   const SchedulerOutput* pass() const { return finished() || guesses_ ? nullptr : &output(); }
 
  private:
-  bool guesses_ = false;  // it stands before a guess
+  bool guesses_ = false;  // it is before a guess
 };
 
 /// A request's share of a pass.

@@ -16,17 +16,19 @@ LookaheadPage::LookaheadPage(const viz::PageContext& context)
     : PoolPage({.lesson = "09",
                 .title = "Lookahead",
                 .summary = "What came before may come again: guesses run in the same pass, and "
-                           "the tokens that are drawn say which were right."},
+                           "the tokens that are drawn say which were right.",
+                .opening = {"new A \"the red cat sat on the mat and the red\" "
+                            "\"cat sat on the mat and the red dog slept well\""}},
                context) {
   declare_own(requests());
   declare_own(
-      {anew(
+      {fresh(
            "guesses", {viz::number("MOST", 0, 8)},
-           "start anew, with at most MOST guesses of a request in a pass; 0: none, as in lesson 08",
+           "start over, with at most MOST guesses of a request in a pass; 0: none, as in lesson 08",
            &PageSettings::num_guesses),
-       anew("pool", {viz::number("BLOCKS", 1, 64), viz::power_of_two("SIZE", 16)},
-            "start anew with BLOCKS x SIZE tokens in the pool", &PageSettings::num_blocks,
-            &PageSettings::block_size)});
+       fresh("pool", {viz::number("BLOCKS", 1, 64), viz::power_of_two("SIZE", 16)},
+             "start over with BLOCKS x SIZE tokens in the pool", &PageSettings::num_blocks,
+             &PageSettings::block_size)});
   declare_steps({"step",
                  {viz::number("COUNT", 1, 1000).or_else("1")},
                  "guess, or run the pass, whatever is next: COUNT times",
@@ -157,7 +159,7 @@ std::vector<viz::Counter> LookaheadPage::counters() const {
 }
 
 void LookaheadPage::draw(viz::Ui& ui) {
-  if (live_.running()) return viz::Live::draw_steps(ui, *this);
+  if (live_.running()) return buttons(ui, viz::Live::steps());
   buttons(ui, {{"guess", "Guess", "guess"},
                {"pass", "Run the pass", "pass"},
                {"step 10", "10 steps", "step 10"}});

@@ -36,7 +36,7 @@ Serving::Serving(const PageSettings& settings)
 void Serving::draw(const Asked& asked, int num_rows) {
   int& drawn = num_drawn[asked.id];
   for (int row = 0; row < num_rows; ++row) {
-    const auto next = static_cast<size_t>(asked.num_prompt + drawn);
+    const size_t next = asked.num_prompt + drawn;
     if (next == asked.text.size() || !scheduler.wants_token(asked.id)) return;
     scheduler.add_token(asked.id, asked.text[next]);
     if (++drawn == asked.max_tokens) scheduler.finish(asked.id);
@@ -188,7 +188,7 @@ Shown LookaheadPage::look() {
 }
 
 std::string LookaheadPage::slot_id(const Asked& asked, int position) const {
-  const auto index = static_cast<size_t>(position / settings_.block_size);
+  const size_t index = position / settings_.block_size;
   if (index >= asked.ids.size()) return {};
   return viz::slot_id(asked.ids[index], position % settings_.block_size);
 }
@@ -199,7 +199,7 @@ std::string LookaheadPage::tell_guess(const Part& part) {
   const int known = asked.num_known(), laid = part.num_guesses();
   const std::string last = slot_id(asked, known - 1), first = slot_id(asked, known);
   if (laid > 0 && laid == part.proposed) {
-    const auto ngram = words(std::span(asked.known()).last(static_cast<size_t>(part.length)));
+    const auto ngram = words(std::span(asked.known()).last(part.length));
     return tell(fmt::format("{} ends with \"{}\", as before: what came after it then is the guess",
                             part.name, fmt::join(ngram, " ")),
                 first);
@@ -237,8 +237,7 @@ std::string LookaheadPage::tell_pass(const Part& part, const Shown& was) {
   }
   const int after = count - part.accepted - 1;
   std::string words =
-      fmt::format("\"{}\" was wrong: {} struck out, {} drawn",
-                  word(part.guesses[static_cast<size_t>(part.accepted)]),
+      fmt::format("\"{}\" was wrong: {} struck out, {} drawn", word(part.guesses[part.accepted]),
                   after > 0 ? fmt::format("it and the {} after it are", after) : "it is", drawn);
   if (asked.ended || asked.waits()) return tell(words, request);
   std::string about = slot_id(asked, first + part.accepted);

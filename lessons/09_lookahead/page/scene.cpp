@@ -119,7 +119,7 @@ class Picture {
                  .name_width = 24,
                  .total_width = 30};
     int units = 0, drawn = 0;
-    for (const Part& part : now_.passes[static_cast<size_t>(number)]) {
+    for (const Part& part : now_.passes[number]) {
       const std::string id = bar.id + "/" + part.name, rows = std::to_string(part.num_rows);
       const int width = std::min(part.num_rows, 2);
       bar.parts.push_back({.id = id,
@@ -204,7 +204,7 @@ class Picture {
   /// Draws a request's blocks with their slots, and what the last command did to them.
   void blocks(const Asked& asked, const Place& corner) {
     for (int i = 0; i < std::ssize(asked.ids); ++i) {
-      const int32_t number = asked.ids[static_cast<size_t>(i)];
+      const int32_t number = asked.ids[i];
       blocks_.draw(scene_, number, blocks_.block(i, corner), asked.hue,
                    fmt::format("{}, table entry {}: block {}", asked.name, i, number),
                    guessed_ ? kSeen : Span{});
@@ -248,9 +248,9 @@ class Picture {
     const int guess = part == nullptr ? -1 : position - part->first_guess();
     std::string word;
     if (state == State::kFree || state == State::kEvicted) {
-      word = page_.word(part->guesses[static_cast<size_t>(guess)]);
+      word = page_.word(part->guesses[guess]);
     } else if (state) {
-      word = page_.word(asked.text[static_cast<size_t>(position)]);
+      word = page_.word(asked.text[position]);
     }
     Span when = {};
     if (part != nullptr && ran_) {

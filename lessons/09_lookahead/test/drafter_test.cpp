@@ -27,7 +27,7 @@ size_t slowly(const Tokens& tokens, const lesson09::NgramOptions& options) {
     const auto suffix = tokens.end() - length;
     for (int end = length; end < n; ++end) {
       if (std::equal(suffix, tokens.end(), tokens.begin() + end - length)) {
-        return static_cast<size_t>(end);
+        return end;
       }
     }
   }
@@ -91,9 +91,9 @@ TEST_CASE("lengths that make no sense are refused") {
 TEST_CASE("random texts of few letters: the place is the one that a slow search finds") {
   kvtest::Random random(1);
   for (int text = 0; text < 20'000; ++text) {
-    Tokens tokens(static_cast<size_t>(random.below(24)));
+    Tokens tokens(random.below(24));
     const int letters = 1 + random.below(4);
-    for (int32_t& token : tokens) token = random.below(static_cast<size_t>(letters));
+    for (int32_t& token : tokens) token = random.below(letters);
     const int shortest = 1 + random.below(3);
     const lesson09::NgramOptions options{.longest = shortest + random.below(4),
                                          .shortest = shortest};

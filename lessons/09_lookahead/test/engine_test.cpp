@@ -38,7 +38,8 @@ std::unique_ptr<Oracle> oracle(Kind kind, const std::vector<kv::Request>& reques
 
 }  // namespace
 
-TEST_CASE("blocks, chunks, preemption, prefix hits, samples, any drafter: the same bits") {
+TEST_CASE("blocks, chunks, preemption, prefix hits, samples, any drafter: the same bits" *
+          doctest::test_suite("sweep")) {
   lesson09_test::check_configurations(shipped_model(), kManyRequests);
 }
 
@@ -145,8 +146,7 @@ TEST_CASE("whatever a callback or a drafter throws, every block is free, and the
                            std::make_unique<lesson09_test::FunctionDrafter>(
                                [&](int64_t, auto, int max_guesses) -> std::vector<int32_t> {
                                  if (++asked == 7) throw std::runtime_error("no idea");
-                                 return lesson09_test::Tokens(static_cast<size_t>(max_guesses),
-                                                              300);
+                                 return lesson09_test::Tokens(max_guesses, 300);
                                }));
   CHECK_THROWS_AS(throwing.generate(requests), std::runtime_error);
   throwing.manager()->check();
@@ -219,7 +219,7 @@ TEST_CASE("a step gives a request several tokens, and an abort among guesses lea
   CHECK(step.tokens.size() == 10);
   CHECK(step.num_rows == 20 + 11 + 8);
   for (const auto& token : step.tokens) {
-    const auto& tokens = wanted.completions[static_cast<size_t>(token.id)].tokens;
+    const auto& tokens = wanted.completions[token.id].tokens;
     CHECK(std::ranges::find(tokens, token.token) != tokens.end());
   }
   CHECK(server.abort(0));

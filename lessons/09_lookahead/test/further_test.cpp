@@ -45,9 +45,7 @@ struct Server : Books, lesson09::LookaheadScheduler {
 
 TEST_CASE("adaptive: after wrong guesses one is guessed, until it is right") {
   int32_t guess = 8;
-  Server s([&](int64_t, auto, int max_guesses) {
-    return Tokens(static_cast<size_t>(max_guesses), guess);
-  });
+  Server s([&](int64_t, auto, int max_guesses) { return Tokens(max_guesses, guess); });
   s.submit(1, range(0, 6), 60);
   CHECK(s.pass() == 4);
   CHECK(s.pass() == 1);
@@ -63,7 +61,7 @@ TEST_CASE("adaptive: after wrong guesses one is guessed, until it is right") {
 TEST_CASE("adaptive: one more than were right, of those that were tried") {
   Server s([](int64_t, auto, int max_guesses) {
     Tokens guesses{7, 7, 8, 8};
-    guesses.resize(static_cast<size_t>(max_guesses));
+    guesses.resize(max_guesses);
     return guesses;
   });
   s.submit(1, range(0, 6), 60);
@@ -85,7 +83,7 @@ TEST_CASE("adaptive: a pass without guesses changes nothing") {
   CHECK(s.pass() == 1);
 }
 
-TEST_CASE("adaptive: a request that comes anew with an old number begins anew") {
+TEST_CASE("adaptive: a request that comes again with an old number starts over") {
   Server s(always(8));
   s.submit(1, range(0, 6), 60);
   CHECK(s.pass() == 4);

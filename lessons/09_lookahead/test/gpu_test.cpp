@@ -59,7 +59,8 @@ TEST_CASE("many sequences, few guesses or many, all right, none, some: what is l
   lesson09_test::check_judged(kCuda, {0, 1, 40, 1000}, {0, 1, 4, 40});
 }
 
-TEST_CASE("blocks, chunks, preemption, prefix hits, any drafter: the same bits on CUDA") {
+TEST_CASE("blocks, chunks, preemption, prefix hits, any drafter: the same bits on CUDA" *
+          doctest::test_suite("sweep")) {
   for (const auto kernel : {kv::Kernel::kFast, kv::Kernel::kPlain}) {
     model_on_gpu().set_kernel(kernel);
     lesson09_test::check_configurations(model_on_gpu(), 16);
@@ -71,7 +72,8 @@ TEST_CASE("guesses that the GPU judges: the same tokens, and the host gets them 
   lesson09_test::check_judged_on_device(model_on_gpu(), {4});
 }
 
-TEST_CASE("1 to 40 guesses at once, some of them right: the same bits on CUDA") {
+TEST_CASE("1 to 40 guesses at once, some of them right: the same bits on CUDA" *
+          doctest::test_suite("sweep")) {
   std::vector<kv::Request> requests;
   for (const int prompt : {1, 15, 63, 64, 300}) {
     requests.push_back(kvtest::request_of(prompt, 60, prompt));

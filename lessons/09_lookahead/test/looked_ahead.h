@@ -35,7 +35,7 @@ class Oracle : public lesson09::Drafter {
     }
   }
   Tokens propose(int64_t id, std::span<const int32_t> tokens, int max_guesses) override {
-    const Tokens& text = texts_.at(static_cast<size_t>(id));
+    const Tokens& text = texts_.at(id);
     Tokens guesses;
     for (size_t at = tokens.size(); at < text.size() && std::ssize(guesses) < max_guesses; ++at) {
       guesses.push_back(text[at]);
@@ -86,7 +86,7 @@ inline void check_judged_on_device(kv::Model& model, const std::vector<int>& num
       while (!server.idle()) {
         const lesson09::StepOutput step = server.step();
         for (const auto& token : step.tokens) {
-          found[static_cast<size_t>(token.id)].push_back(token.token);
+          found[token.id].push_back(token.token);
         }
         if (step.num_rows == 0) continue;
         const auto chosen = server.chooser().chosen();

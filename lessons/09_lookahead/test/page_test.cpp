@@ -135,7 +135,7 @@ TEST_CASE_FIXTURE(Fixture, "a live run is the engine, guess by guess") {
   CHECK(value("laid") == 4);
   check_refused("new B \"a\" \"b\"", "the engine is running");
   check_refused("live \"Once\" 3", "the engine is running");
-  run({"step"});  // the first pass; the engine stands before the next guess
+  run({"step"});  // the first pass; the engine is before the next guess
   const viz::Scene between = picture();
   CHECK(shape(between, "A/next/token").text == "ack");
   for (const viz::Shape& one : between.shapes()) {

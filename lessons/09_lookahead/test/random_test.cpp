@@ -22,8 +22,7 @@ class AnyGuesses : public lesson09::Drafter {
     uint64_t text = tokens.size();
     for (const int32_t token : tokens) text = text * 31 + static_cast<uint64_t>(token);
     kvtest::Random random(text);
-    Tokens guesses(
-        std::min(static_cast<size_t>(max_guesses), static_cast<size_t>(random.below(7))));
+    Tokens guesses(std::min<size_t>(max_guesses, random.below(7)));
     for (int32_t& guess : guesses) guess = random.below(2);
     return guesses;
   }

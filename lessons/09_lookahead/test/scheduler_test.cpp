@@ -88,12 +88,9 @@ TEST_CASE("no guesses in the middle of a prompt") {
 }
 
 TEST_CASE("no guesses in the middle of a prompt, though a preemption left some of the budget") {
-  Server s(9, 4,
-           [](int64_t id, auto, int max_guesses) {
-             return Tokens(static_cast<size_t>(id == 2 ? max_guesses : 0), 7);
-           },
-           4,
-           {.max_tokens_per_pass = 7, .full_sequence_must_fit = false, .order = Order::kPriority});
+  Server s(
+      9, 4, [](int64_t id, auto, int max_guesses) { return Tokens(id == 2 ? max_guesses : 0, 7); },
+      4, {.max_tokens_per_pass = 7, .full_sequence_must_fit = false, .order = Order::kPriority});
   s.submit(1, range(0, 4), 20, {.priority = 5});
   s.step();
   s.submit(2, range(100, 132), 2);

@@ -34,7 +34,7 @@ class FunctionDrafter : public lesson09::Drafter {
 /// The same token again and again.
 inline FunctionDrafter::Function always(int32_t token) {
   return [token](int64_t, std::span<const int32_t>, int max_guesses) {
-    return Tokens(static_cast<size_t>(max_guesses), token);
+    return Tokens(max_guesses, token);
   };
 }
 

@@ -44,7 +44,7 @@ class SymbolicLookahead : public lesson08::SymbolicScheduler {
     for (const auto& [id, guesses] : std::exchange(guesses_, {})) strike_out(id);
     const lesson08::SchedulerOutput output = SymbolicScheduler::schedule();
     size_t used = 0;
-    for (const auto& chunk : output.chunks) used += static_cast<size_t>(chunk.num_tokens);
+    for (const auto& chunk : output.chunks) used += chunk.num_tokens;
     for (const auto& chunk : output.chunks) {
       const Request& r = requests().at(chunk.id);
       const size_t end = r.computed + static_cast<size_t>(chunk.num_tokens);

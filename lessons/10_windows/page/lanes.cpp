@@ -104,7 +104,7 @@ class Lanes {
     }
     for (int t = 0; t < asked.num_tokens(); ++t) {
       const std::string id = fmt::format("{}/token {}", asked.name, t);
-      const std::string word = page_.word(asked.tokens[static_cast<size_t>(t)]);
+      const std::string word = page_.word(asked.tokens[t]);
       const Place cell{x_of(t), at.y, std::max(unit_ - (unit_ > 6 ? 2.0f : 0.5f), 0.5f), at.h};
       const Span when = t < known ? Span{} : Span{0.7f, 1};
       viz::Shape& box = scene_.box(id, cell, viz::soft(asked.hue));
@@ -115,7 +115,7 @@ class Lanes {
 
   /// Draws a row: the group's name, and an entry for each block of tokens.
   void table(const Asked& asked, int group, float y) {
-    const std::vector<int32_t>& ids = asked.tables[static_cast<size_t>(group)];
+    const std::vector<int32_t>& ids = asked.tables[group];
     const std::string id = fmt::format("{}/{}", asked.name, group);
     if (row_ >= 9) {
       scene_.label(id + "/name", {at_.x, y, kGroupName - 6, row_}, page_.group_name(group),
@@ -123,7 +123,7 @@ class Lanes {
     }
     for (int i = 0; i < std::ssize(ids); ++i) {
       const Place place{x_of(i * size_), y, unit_ * static_cast<float>(size_) - 3, row_};
-      if (ids[static_cast<size_t>(i)] == BlockPool::kNullBlock) {
+      if (ids[i] == BlockPool::kNullBlock) {
         null_entry(fmt::format("{}/null {}", id, i), place);
       } else {
         entry(asked, group, i, place);
@@ -132,8 +132,8 @@ class Lanes {
   }
 
   void entry(const Asked& asked, int group, int index, const Place& at) {
-    const auto g = static_cast<size_t>(group);
-    const int32_t block = asked.tables[g][static_cast<size_t>(index)];
+    const size_t g = group;
+    const int32_t block = asked.tables[g][index];
     const std::string id = fmt::format("{}/{}/entry {}", asked.name, group, index);
     const int end = (index + 1) * size_;
     const bool found = end <= asked.num_found;

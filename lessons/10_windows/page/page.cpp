@@ -24,16 +24,17 @@ WindowsPage::WindowsPage(const viz::PageContext& context)
     : PoolPage({.lesson = "10",
                 .title = "Windows",
                 .summary = "Some layers see only the last tokens. Their blocks fall out of the "
-                           "window, and go back to the pool that all layers share."},
+                           "window, and go back to the pool that all layers share.",
+                .opening = {"new A \"we sat by the sea and the sun was low\""}},
                context) {
   declare_own(requests());
   declare_own(
-      {anew("groups", {viz::number("COUNT", 0, 3)},
-            "start anew, with COUNT sliding groups of layers beside that of full attention",
-            &PageSettings::num_sliding),
-       anew("pool", {viz::number("BLOCKS", 1, 128), viz::power_of_two("SIZE", 16)},
-            "start anew with BLOCKS of SIZE tokens, for all groups together",
-            &PageSettings::num_blocks, &PageSettings::block_size),
+      {fresh("groups", {viz::number("COUNT", 0, 3)},
+             "start over, with COUNT sliding groups of layers beside that of full attention",
+             &PageSettings::num_sliding),
+       fresh("pool", {viz::number("BLOCKS", 1, 128), viz::power_of_two("SIZE", 16)},
+             "start over with BLOCKS of SIZE tokens, for all groups together",
+             &PageSettings::num_blocks, &PageSettings::block_size),
        {"live",
         {viz::text("PROMPT").field("prompt", "Once upon a time there was a little dog"),
          viz::number("TOKENS", 1, 200).or_else("30")},
@@ -117,7 +118,7 @@ std::string WindowsPage::why_not_add(const std::string& name, size_t num_tokens)
 std::vector<int32_t> WindowsPage::begun(const std::string& other, int num_tokens,
                                         const std::string& words) {
   std::vector<int32_t> tokens = said_.at(other);
-  if (num_tokens > 0) tokens.resize(std::min(tokens.size(), static_cast<size_t>(num_tokens)));
+  if (num_tokens > 0) tokens.resize(std::min<size_t>(tokens.size(), num_tokens));
   const std::vector<int32_t> rest = vocabulary_.tokens(words);
   tokens.insert(tokens.end(), rest.begin(), rest.end());
   return tokens;

@@ -41,7 +41,7 @@ void WindowsPage::draw_pool(viz::Scene& scene, const Place& at) const {
                                    .most_h = 160,
                                    .round_to = 4});
   for (int32_t id = 1; id <= count; ++id) {
-    const Held& held = now_.blocks.at(static_cast<size_t>(id));
+    const Held& held = now_.blocks.at(id);
     const bool is_free = held.hues.empty();
     viz::NumberedBlock block{.id = id, .hues = held.hues};
     const Place cell = grid.cell(id - 1);
@@ -85,7 +85,7 @@ void WindowsPage::draw_lookup(viz::Scene& scene, const Place& at) const {
 viz::Bar WindowsPage::lookup_row(int group) const {
   const Lookup& lookup = now_.lookup;
   const bool is_all = group == manager().num_groups();
-  const auto g = static_cast<size_t>(group);
+  const size_t g = group;
   const int64_t blocks = is_all ? lookup.num_hit : lookup.alone[g];
   viz::Bar row{.id = is_all ? "lookup/all" : fmt::format("lookup/{}", group),
                .name = is_all ? "all" : group_name(group),
@@ -145,7 +145,7 @@ viz::Scene WindowsPage::scene(const viz::Room& room) {
 }
 
 void WindowsPage::draw(viz::Ui& ui) {
-  if (live_.running()) return viz::Live::draw_steps(ui, *this);
+  if (live_.running()) return buttons(ui, viz::Live::steps());
   form(ui, {"new", "New request", "new " + shown_.asked.free_name()});
   if (!shown_.asked.empty()) {
     const std::string name = chosen(shown_.asked);

@@ -19,7 +19,7 @@ void WindowsPage::follow_engine() {
   }
   Asked& asked = shown_.asked.at("A");
   asked.tokens = live_.tokens(0);
-  asked.tokens.resize(static_cast<size_t>(manager().table(asked.id).num_tokens()));
+  asked.tokens.resize(manager().table(asked.id).num_tokens());
   look();
   tell(fmt::format("A draws \"{}\"", live_.word(live_.generated().back().id)));
 }
@@ -41,7 +41,7 @@ Lookup WindowsPage::look_up(Asked& asked, const ComputedBlocks& computed) {
   found.num_hit = computed.chain.num_blocks;
   const std::vector<int32_t> full =
       manager_->full().get_computed_blocks(asked.tokens, asked.hashes).block_ids;
-  const auto num_blocks = static_cast<size_t>(found.num_blocks);
+  const size_t num_blocks = found.num_blocks;
   for (int group = 0; group < manager().num_groups(); ++group) {
     const auto num_found = [&](size_t of_first, int window) {
       if (group == 0) return of_first;
@@ -84,7 +84,7 @@ Shown WindowsPage::look() {
     block.can_be_found = manager().pool().block(id).is_cached;
     if (block.hues.empty() && !block.can_be_found) block.group = -1;
     if (block.hues.empty()) continue;
-    if (was[static_cast<size_t>(id)].hues.empty()) ++block.times_taken;
+    if (was[id].hues.empty()) ++block.times_taken;
     num_full += block.group == 0;
   }
   shown_.held = manager().pool().num_used();

@@ -59,7 +59,7 @@ struct Shown {
   int peak = 0;            // blocks held at once
   std::string reason = {}, points_at = {};
 
-  Held& block(int32_t id) { return blocks.at(static_cast<size_t>(id)); }
+  Held& block(int32_t id) { return blocks.at(id); }
 };
 
 class WindowsPage : public viz::PoolPage<Shown, PageSettings> {

@@ -92,7 +92,7 @@ TEST_CASE("a block that a group has lost shortens the hit of all groups") {
         run(g.manager, 1, range(0, 24));
         const auto tables = g.tables(1);
         g.manager.free(1);
-        g.lose(tables[static_cast<size_t>(of_group)][lost]);
+        g.lose(tables[of_group][lost]);
         int wanted = 24;  // the longest that does not need the block
         const auto first_seen = [&](int end) { return std::max(0, end - window + 1) / 4; };
         const auto needs = [&](int end) {
@@ -102,7 +102,7 @@ TEST_CASE("a block that a group has lost shortens the hit of all groups") {
         while (needs(wanted)) wanted -= 4;
         Ids entries = {tables[0].begin(), tables[0].begin() + wanted / 4};
         for (int i = 0; i < wanted / 4; ++i) {
-          entries.push_back(i < first_seen(wanted) ? 0 : tables[1][static_cast<size_t>(i)]);
+          entries.push_back(i < first_seen(wanted) ? 0 : tables[1][i]);
         }
         const auto computed = look_up(g.manager, range(0, 25));
         CHECK(computed.num_tokens == wanted);
@@ -166,7 +166,7 @@ TEST_CASE("hits of all groups are pinned before anything is taken") {
   for (const int group : {0, 1}) {
     const size_t first = group == 0 ? 0 : 1;
     for (size_t i = first; i < 3; ++i) {
-      CHECK(g.table(2, group)[i] == tables[static_cast<size_t>(group)][i]);
+      CHECK(g.table(2, group)[i] == tables[group][i]);
     }
   }
   g.manager.check();
@@ -267,7 +267,7 @@ TEST_CASE("extra keys are part of a window's keys") {
   CHECK(found(g.manager, range(0, 9)) == 0);
 }
 
-TEST_CASE("a prefix that was lost is proved anew: its window's old blocks are not found") {
+TEST_CASE("a prefix that was lost is proved again: its window's old blocks are not found") {
   Groups g({0, 5});
   run(g.manager, 1, range(0, 9));
   const auto tables = g.tables(1);

@@ -4,7 +4,8 @@
 
 #include "common/error.h"
 
-TEST_CASE("windows, blocks, chunks, preemption, hits, resets: the bits of a flat cache") {
+TEST_CASE("windows, blocks, chunks, preemption, hits, resets: the bits of a flat cache" *
+          doctest::test_suite("sweep")) {
 #if defined(KV_SANITIZED)
   const std::vector<int> windows{17};
 #else
@@ -87,7 +88,7 @@ TEST_CASE("a pool of one group's blocks has the memory of the ladder's") {
   const auto engine = lesson10::make_engine(model, {.num_blocks = 12});
   engine->generate({&request, 1});
   const auto& manager = *static_cast<WindowsEngine&>(*engine).manager();
-  CHECK(manager.pool().num_blocks() == 12 * 3);  // of 2 layers in place of 6
+  CHECK(manager.pool().num_blocks() == 12 * 3);  // of 2 layers instead of 6
 }
 
 TEST_CASE("a request that never fits is refused, with what it holds at most") {

@@ -90,7 +90,7 @@ TEST_CASE("chunks: a block that is lost shortens a hit to where it is not needed
     c.manager.free(1);
     Ids others, one(1);
     for (const auto* block : c.pool.queue().all()) others.push_back(block->id);
-    std::erase(others, ids[static_cast<size_t>(lost)]);
+    std::erase(others, ids[lost]);
     c.pool.touch(others);
     REQUIRE(c.pool.get_new_blocks(one));
     c.pool.free_blocks(one);

@@ -24,7 +24,8 @@ TEST_CASE("slots of all groups on the GPU are those of each group's tables alone
   check_slots(kv::Device::kCuda, {0, 1, 2, 7, 20, 64, 300});
 }
 
-TEST_CASE("windows, blocks, chunks, preemption, hits, resets: the same bits on CUDA") {
+TEST_CASE("windows, blocks, chunks, preemption, hits, resets: the same bits on CUDA" *
+          doctest::test_suite("sweep")) {
   for (const int window : {1, 17, 64, 1000}) {
     CAPTURE(window);
     const kvtest::WindowedModel windowed(window);
@@ -36,13 +37,15 @@ TEST_CASE("windows, blocks, chunks, preemption, hits, resets: the same bits on C
   }
 }
 
-TEST_CASE("padded passes and tokens chosen on the GPU change nothing, layers forget or not") {
+TEST_CASE("padded passes and tokens chosen on the GPU change nothing, layers forget or not" *
+          doctest::test_suite("sweep")) {
   const kvtest::WindowedModel windowed(20);
   kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCuda);
   check_padded(model);
 }
 
-TEST_CASE("an engine with groups that has served before replays every pass of decodes") {
+TEST_CASE("an engine with groups that has served before replays every pass of decodes" *
+          doctest::test_suite("sweep")) {
   const kvtest::WindowedModel windowed(20);
   kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCuda);
   WindowsEngine engine(model, {.num_blocks = 600}, {.choose_on_device = true, .pad_decodes_to = 8});

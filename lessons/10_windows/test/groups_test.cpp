@@ -24,8 +24,8 @@ std::vector<KvCacheGroup> groups_of(const std::vector<int>& windows) {
 
 /// [full layers, then windowed ones]
 std::vector<KvCacheGroup> groups_of(int full, int windowed, int window = 8) {
-  std::vector<int> windows(static_cast<size_t>(full), 0);
-  windows.insert(windows.end(), static_cast<size_t>(windowed), window);
+  std::vector<int> windows(full, 0);
+  windows.insert(windows.end(), windowed, window);
   return groups_of(windows);
 }
 

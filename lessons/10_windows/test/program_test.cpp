@@ -25,8 +25,16 @@ TEST_CASE("the program shows groups and tables, and has the bits of lesson 08") 
   CHECK(json.at("max_bytes") < json.at("max_bytes_without"));
 }
 
+TEST_CASE("without options most layers have a window, and the program holds less than lesson 08") {
+  const auto run = kvtest::shell("$B/lesson10 --device cpu --json -");
+  REQUIRE(run.code == 0);
+  const auto json = nlohmann::json::parse(run.out);
+  CHECK(json.at("groups").size() == 6);
+  CHECK(json.at("max_bytes") < json.at("max_bytes_without"));
+}
+
 TEST_CASE("without windows the program has one group, and holds what lesson 08 holds") {
-  const auto run = kvtest::shell("$B/lesson10 --device cpu --max-tokens 40 --json -");
+  const auto run = kvtest::shell("$B/lesson10 --device cpu --window 0 --max-tokens 40 --json -");
   REQUIRE(run.code == 0);
   const auto json = nlohmann::json::parse(run.out);
   CHECK(json.at("same_bits") == true);

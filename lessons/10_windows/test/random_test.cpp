@@ -17,7 +17,7 @@ using lesson10::SymbolicGroups;
 /// One to three groups that forget, or one that does not.
 std::vector<int> windows_of(uint64_t settings) {
   kvtest::Random random(settings);
-  std::vector<int> windows(static_cast<size_t>(2 + random.below(3)));
+  std::vector<int> windows(2 + random.below(3));
   for (size_t i = 1; i < windows.size(); ++i) windows[i] = random.below(9);  // 0 keeps all
   return windows;
 }
@@ -54,7 +54,7 @@ class Run : public lesson07::SideBySide<KvCacheCoordinator, SymbolicGroups> {
     for (const auto& table : found) hits.insert(hits.end(), table.begin(), table.end());
     require(computed.block_ids == hits, "other hits");
     const size_t rest = tokens.size() - static_cast<size_t>(computed.num_tokens);
-    const size_t now = std::min<size_t>(rest, static_cast<size_t>(1 + random.below(kAtOnce)));
+    const size_t now = std::min<size_t>(rest, 1 + random.below(kAtOnce));
     const size_t must_fit = random.below(2) == 0 ? rest : 0;
     const int64_t needed =  // as lesson 08's scheduler asks
         manager_.num_blocks_to_allocate(computed, static_cast<int>(must_fit));
@@ -91,7 +91,7 @@ class Run : public lesson07::SideBySide<KvCacheCoordinator, SymbolicGroups> {
   void compare_tables(int64_t id) const override {
     for (int group = 0; group < manager_.num_groups(); ++group) {
       require(std::ranges::equal(manager_.table(id, group).block_ids(),
-                                 model_.requests().at(id).tables[static_cast<size_t>(group)]),
+                                 model_.requests().at(id).tables[group]),
               "a table has other blocks");
     }
   }

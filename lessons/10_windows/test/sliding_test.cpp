@@ -19,9 +19,9 @@ TEST_CASE("a block is forgotten when the last of its tokens has left the window"
       const int seen = kv::attention::first_key(position, window);
       const int held = g.manager.first_block(1, 1);
       CHECK(held == seen / 4);
-      for (int i = 0; i < held; ++i) CHECK(g.table(1, 1)[static_cast<size_t>(i)] == 0);
+      for (int i = 0; i < held; ++i) CHECK(g.table(1, 1)[i] == 0);
       for (int i = held; i <= position / 4; ++i) {
-        const auto at = static_cast<size_t>(i);
+        const size_t at = i;
         CHECK(g.table(1, 1)[at] > 0);
         if (at < before.size()) CHECK(g.table(1, 1)[at] == before[at]);  // a block never moves
       }

@@ -75,7 +75,7 @@ inline SlotsCase random_case(int num_groups, int num_seqs, int block_size, std::
         c.first_row.back() +
         (i % 3 == 0 ? 1 : 1 + static_cast<int32_t>(rng() % static_cast<unsigned>(length))));
   }
-  c.tables.resize(static_cast<size_t>(num_groups * num_seqs * c.width));
+  c.tables.resize(num_groups * num_seqs * c.width);
   for (int32_t& id : c.tables) id = static_cast<int32_t>(rng() % 2'000'000'000);
   return c;
 }
@@ -90,7 +90,7 @@ inline void check_slots(kv::Device device, const std::vector<int>& nums_seqs) {
         CAPTURE(num_groups);
         CAPTURE(num_seqs);
         const SlotsCase c = random_case(num_groups, num_seqs, block_size, rng);
-        const auto num_rows = static_cast<size_t>(c.first_row.back());
+        const size_t num_rows = c.first_row.back();
         std::vector<int64_t> wanted(num_rows * static_cast<size_t>(num_groups));
         for (int group = 0; group < num_groups; ++group) {
           lesson08::compute_slot_mapping_cpu(

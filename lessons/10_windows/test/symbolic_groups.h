@@ -58,8 +58,8 @@ class SymbolicGroups : public lesson07::SymbolicBlocks<CachedInGroup> {
     const size_t computed = found[0].size() * block_size_;
     size_t wanted = 0;
     for (size_t group = 0; group < found.size(); ++group) {
-      const size_t revived = at(std::ranges::count_if(
-          found[group], [&](int32_t block) { return block != 0 && is_free(block); }));
+      const size_t revived = std::ranges::count_if(
+          found[group], [&](int32_t block) { return block != 0 && is_free(block); });
       const size_t all = std::max(blocks(num_new), blocks(must_fit)) + revived;
       const size_t at_once = group == 0 ? all : most(group, computed + must_fit);
       wanted += std::max(blocks(num_new) + revived, std::min(all, at_once));
@@ -86,7 +86,7 @@ class SymbolicGroups : public lesson07::SymbolicBlocks<CachedInGroup> {
       for (size_t i = 0; i < table.size(); ++i) {
         if (table[i] == 0 || !has_left(group, i, r.tokens.size())) continue;
         fallen[group].push_back(table[i]);
-        free += refs_[at(table[i])] == 1;
+        free += refs_[table[i]] == 1;
       }
     }
     const size_t needed = blocks(r.tokens.size() + tokens.size()) - r.tables[0].size();

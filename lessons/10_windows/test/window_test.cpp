@@ -2,6 +2,7 @@
 // the hits that its window leaves.
 
 #include "kernels/attention/contract.h"
+#include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "tables.h"
 
 using namespace lesson10_test;
@@ -33,7 +34,8 @@ struct Window {
 
 /// 26 tokens were computed and can be found, 6 blocks in each group, and no request holds them.
 struct Cached : Groups {
-  explicit Cached(int window) : Groups({0, window}), manager(pool, 1, window) {
+  explicit Cached(int window, const lesson06::CacheManagerOptions& options = {})
+      : Groups({0, window}, 100, 0, options), manager(pool, 1, window) {
     REQUIRE(Groups::manager.allocate_slots(1, 26));
     write(Groups::manager, 1, range(0, 26));
     for (Ids table : tables(1)) blocks.emplace_back(table.begin(), table.begin() + 6);
@@ -41,10 +43,10 @@ struct Cached : Groups {
   }
   /// The hit within the first num_blocks of group 0's blocks.
   Ids hit(size_t num_blocks = 6) const {
-    int64_t num_refused = 0;
     return manager.find_longest_cache_hit(std::span(blocks[0]).first(num_blocks), num_refused);
   }
 
+  mutable int64_t num_refused = 0;
   SlidingWindowManager manager;
   std::vector<Ids> blocks;  // of each group
 };
@@ -116,6 +118,10 @@ TEST_CASE("a window's hit: null blocks, and then the blocks that a next query se
   CHECK(Cached(1).hit() == Ids{0, 0, 0, 0, 0, 0});  // sees nothing but itself
   const Cached keeps_all(0);
   CHECK(keeps_all.hit() == keeps_all.blocks[1]);
+  CHECK(keeps_all.num_refused == 0);
+  const Cached two_hashes(5, {.hasher = lesson06::narrow_hasher(1)});
+  CHECK(two_hashes.hit() == Ids{0, 0, 0, 0, 0, two_hashes.blocks[1][5]});
+  CHECK(two_hashes.num_refused > 0);  // others of its hash come before it
 }
 
 TEST_CASE("a window's hit ends where the last blocks before it are there, or at the beginning") {
@@ -132,6 +138,9 @@ TEST_CASE("a window's hit ends where the last blocks before it are there, or at 
   CHECK(c.hit() == Ids{ids[0]});  // the beginning needs nothing before it
   c.lose(ids[0]);
   CHECK(c.hit().empty());
+  Cached three(13);  // needs three blocks in a row
+  three.lose(three.blocks[1][3]);
+  CHECK(three.hit() == Ids(three.blocks[1].begin(), three.blocks[1].begin() + 3));
 }
 
 TEST_CASE("blocks of another prefix are none of a window's hit") {

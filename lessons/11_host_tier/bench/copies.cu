@@ -8,26 +8,18 @@ namespace bench {
 namespace {
 
 using kv::cuda_backend::check;
+using lesson11::Direction;
 using lesson11::SwapBlocksArgs;
-using lesson11::Way;
 
-/// Calls f(destination, source, bytes) for each piece.
+/// Calls f(destination, source, bytes) for each block in each region.
 template <class F>
 void for_each_piece(const SwapBlocksArgs& args, F f) {
-  const int num_layers = args.cache->num_layers();
-  const size_t bytes = args.host->bytes_per_block() / static_cast<size_t>(2 * num_layers);
   for (const lesson11::BlockMove& move : args.moves) {
-    std::byte* in_host = args.host->block(move.host).data();
-    for (int layer = 0; layer < num_layers; ++layer) {
-      for (const int i : {0, 1}) {
-        void* const on_device = args.cache->layer(layer).piece(move.device, i).data;
-        if (args.way == Way::kOffload) {
-          f(in_host, on_device, bytes);
-        } else {
-          f(on_device, in_host, bytes);
-        }
-        in_host += bytes;
-      }
+    for (const lesson05::Region& region : args.regions->list()) {
+      void* const on_device = region.block(move.device);
+      void* const in_host = args.host->block(move.host).data() + region.begin;
+      const bool down = args.direction == Direction::kOffload;
+      f(down ? in_host : on_device, down ? on_device : in_host, static_cast<size_t>(region.bytes));
     }
   }
 }
@@ -61,8 +53,8 @@ void copy_batch(const SwapBlocksArgs& args, const kv::Stream& stream) {
 void copy_flat(const SwapBlocksArgs& args, const kv::DeviceBuffer& flat, const kv::Stream& stream) {
   const size_t bytes = args.moves.size() * args.host->bytes_per_block();
   void* const host = args.host->data();
-  void* const to = args.way == Way::kOffload ? host : flat.data();
-  const void* const from = args.way == Way::kOffload ? flat.data() : host;
+  void* const to = args.direction == Direction::kOffload ? host : flat.data();
+  const void* const from = args.direction == Direction::kOffload ? flat.data() : host;
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream.handle()), "copying in one");
 }
 

@@ -15,7 +15,7 @@ namespace bench {
 namespace {
 
 using lesson11::BlockMove;
-using lesson11::Way;
+using lesson11::Direction;
 
 constexpr int kRounds = 5;
 constexpr int kBlockSize = 16;
@@ -44,24 +44,26 @@ class Loads {
   Loads(kv::Model& model, int block_size, int num_blocks)
       : cache_(model.config(), model.stream(), num_blocks + 1, block_size),
         host_(cache_.bytes_per_block(), model.device(), num_blocks + 1),
-        swapper_(cache_, host_, model.stream()) {
+        regions_(lesson05::regions_of(cache_, model.stream())),
+        swapper_(regions_, host_, model.stream()) {
     lesson03::fill_blocks(cache_, 0, model.stream());
-    swap(Way::kOffload, num_blocks);
+    swap(Direction::kOffload, num_blocks);
   }
 
   double seconds(int num_blocks) {
-    return kv::median_seconds([&] { swap(Way::kLoad, num_blocks); }, kRounds);
+    return kv::median_seconds([&] { swap(Direction::kLoad, num_blocks); }, kRounds);
   }
 
  private:
-  void swap(Way way, int num_blocks) {
+  void swap(Direction direction, int num_blocks) {
     std::vector<BlockMove> moves;
     for (int32_t id = 1; id <= num_blocks; ++id) moves.push_back({id, id});
-    swapper_.wait(swapper_.start(way, moves));
+    swapper_.wait(swapper_.start(direction, moves));
   }
 
   lesson11::PagedKvCache cache_;
   lesson11::HostBlocks host_;
+  lesson11::BlockRegions regions_;
   lesson11::BlockSwapper swapper_;
 };
 

@@ -27,23 +27,26 @@ namespace bench {
 namespace {
 
 using lesson11::BlockMove;
+using lesson11::Direction;
 using lesson11::HostBlocks;
 using lesson11::PagedKvCache;
 using lesson11::SwapBlocksArgs;
-using lesson11::Way;
 
 constexpr int kBlockSize = 16;
 
-std::string name_of(Way way) { return way == Way::kOffload ? "down" : "up"; }
+std::string name_of(Direction direction) {
+  return direction == Direction::kOffload ? "down" : "up";
+}
 
 /// Pools of num_blocks blocks, moves between places in no order, and memory in one piece.
 struct Pools {
   Pools(kv::Device device, int num_blocks, uint64_t seed)
       : stream(device),
         cache(kv::known_model("Qwen3-0.6B").config, stream, num_blocks, kBlockSize),
+        regions(lesson05::regions_of(cache, stream)),
         host(cache.bytes_per_block(), device, num_blocks),
-        flat(device, static_cast<size_t>(cache.bytes_reserved())),
-        moves(static_cast<size_t>(num_blocks)) {
+        flat(device, cache.bytes_reserved()),
+        moves(num_blocks) {
     std::mt19937_64 rng(seed);
     std::vector<int32_t> ids(moves.size());
     std::iota(ids.begin(), ids.end(), 0);
@@ -57,11 +60,11 @@ struct Pools {
     std::memset(host.data(), 0xA5, host.bytes_per_block() * moves.size());
   }
 
-  SwapBlocksArgs first(Way way, int num_blocks) {
-    return {.cache = &cache,
+  SwapBlocksArgs first(Direction direction, int num_blocks) {
+    return {.regions = &regions,
             .host = &host,
-            .way = way,
-            .moves = std::span(moves).first(static_cast<size_t>(num_blocks))};
+            .direction = direction,
+            .moves = std::span(moves).first(num_blocks)};
   }
   double bytes_of(const SwapBlocksArgs& args) const {
     return static_cast<double>(args.moves.size() * host.bytes_per_block());
@@ -75,6 +78,7 @@ struct Pools {
 
   kv::Stream stream;
   PagedKvCache cache;
+  lesson11::BlockRegions regions;
   HostBlocks host;
   kv::DeviceBuffer flat;
   std::vector<BlockMove> moves;
@@ -88,9 +92,9 @@ nlohmann::json measure_sizes(const kv::Console& console, Pools& pools,
   kv::Table table({"way", "blocks", "bytes", "swap_blocks", "a copy each", "copies at once",
                    "one piece", "share"});
   nlohmann::json rows = nlohmann::json::array();
-  for (const Way way : {Way::kOffload, Way::kLoad}) {
+  for (const Direction direction : {Direction::kOffload, Direction::kLoad}) {
     for (const int num_blocks : sizes) {
-      const SwapBlocksArgs args = pools.first(way, num_blocks);
+      const SwapBlocksArgs args = pools.first(direction, num_blocks);
       const double swap = pools.rate(args, [&] { lesson11::swap_blocks(args, pools.stream); });
       double pieces = 0, batch = 0, flat = 0;
 #if KV_HAVE_CUDA
@@ -103,15 +107,15 @@ nlohmann::json measure_sizes(const kv::Console& console, Pools& pools,
       if (!cuda) {
         const auto bytes = static_cast<size_t>(pools.bytes_of(args));
         void* const host = pools.host.data();
-        void* const to = way == Way::kOffload ? host : pools.flat.data();
-        const void* const from = way == Way::kOffload ? pools.flat.data() : host;
+        void* const to = direction == Direction::kOffload ? host : pools.flat.data();
+        const void* const from = direction == Direction::kOffload ? pools.flat.data() : host;
         flat = pools.rate(args, [&] { std::memcpy(to, from, bytes); });
       }
-      table.add({name_of(way), std::to_string(num_blocks),
+      table.add({name_of(direction), std::to_string(num_blocks),
                  kv::human_bytes(static_cast<int64_t>(pools.bytes_of(args))), gb(swap),
                  cuda ? gb(pieces) : "-", cuda ? gb(batch) : "-", gb(flat),
                  kv::percent(swap, flat)});
-      rows.push_back({{"way", name_of(way)},
+      rows.push_back({{"way", name_of(direction)},
                       {"blocks", num_blocks},
                       {"swap_gb_per_second", swap},
                       {"pieces_gb_per_second", pieces},
@@ -200,7 +204,7 @@ nlohmann::json measure_passes(const kv::Console& console, Pools& pools) {
   kv::Table table({"way", "copied by", "alone", "beside reads", "reads slower", "beside products",
                    "products slower"});
   nlohmann::json rows = nlohmann::json::array();
-  for (const Way way : {Way::kOffload, Way::kLoad}) {
+  for (const Direction direction : {Direction::kOffload, Direction::kLoad}) {
     const auto measure = [&](const std::string& by, const SwapBlocksArgs& args,
                              const std::function<void()>& copy) {
       const double alone = pools.rate(args, copy), bytes = pools.bytes_of(args);
@@ -209,9 +213,9 @@ nlohmann::json measure_passes(const kv::Console& console, Pools& pools) {
       const Beside products =
           measure_beside(pools, bytes, copy, product, [&] { return passes.product_seconds(); });
       const auto share = [](double slower) { return fmt::format("{:.1f} %", 100 * slower); };
-      table.add({name_of(way), by, gb(alone), gb(reads.rate), share(reads.slower),
+      table.add({name_of(direction), by, gb(alone), gb(reads.rate), share(reads.slower),
                  gb(products.rate), share(products.slower)});
-      rows.push_back({{"way", name_of(way)},
+      rows.push_back({{"way", name_of(direction)},
                       {"copied_by", by},
                       {"gb_per_second", alone},
                       {"gb_per_second_beside_reads", reads.rate},
@@ -219,7 +223,7 @@ nlohmann::json measure_passes(const kv::Console& console, Pools& pools) {
                       {"gb_per_second_beside_products", products.rate},
                       {"products_slower", products.slower}});
     };
-    SwapBlocksArgs args = pools.first(way, kBlocks);
+    SwapBlocksArgs args = pools.first(direction, kBlocks);
     for (const int ctas : {1, 2, 4, 8, 16, 32, 64, 128}) {
       args.max_ctas = ctas;
       measure(kv::count_of(ctas, "CTA"), args, [&] { lesson11::swap_blocks(args, pools.stream); });

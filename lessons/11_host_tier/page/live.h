@@ -40,7 +40,7 @@ class LiveTier : public lesson08::LiveServer<HostTierEngine> {
   void serve(const PageSettings& settings, const std::string& prompt, int max_tokens);
 };
 
-/// The contents of the blocks of the page's own pools: tokens in place of their K and V. Copies are
+/// The contents of the blocks of the page's own pools: tokens instead of their K and V. Copies are
 /// made when they are told to.
 class PageMemory {
  public:

@@ -10,7 +10,8 @@ HostTierPage::HostTierPage(const viz::PageContext& context)
     : PoolPage({.lesson = "11",
                 .title = "Evicted is not lost",
                 .summary = "Blocks are copied to the host's memory before they are evicted. A "
-                           "request that needs them again loads them, while others run."},
+                           "request that needs them again loads them, while others run.",
+                .opening = {"submit A 16 4", "submit B 12 24", "pass 2"}},
                context) {
   declare_own(requests());
   declare_own(settings());
@@ -39,7 +40,7 @@ std::vector<viz::Verb> HostTierPage::requests() {
        [this](auto& w) { return live(w[0].text, w[1].number); }}};
 }
 
-/// Commands that change a setting. All but the first two begin anew.
+/// Commands that change a setting. All but the first two start over.
 std::vector<viz::Verb> HostTierPage::settings() {
   return {
       setting(
@@ -51,22 +52,22 @@ std::vector<viz::Verb> HostTierPage::settings() {
           "microseconds from now on: to compute a token, and to load a block",
           [](auto& w) { return fmt::format("{} us a token, {} us a block", w[0].text, w[1].text); },
           &PageSettings::token, &PageSettings::block),
-      anew("pool", {viz::number("DEVICE", 2, 32), viz::number("HOST", 1, 64)},
-           "start anew with blocks on the device and in the host's memory", &PageSettings::device,
-           &PageSettings::host),
-      anew("policy", {viz::choice("quicker|always|never")},
-           "start anew, and load what is quicker to load than to compute, or all, or none",
-           &PageSettings::policy),
-      anew("ahead", {viz::number("BLOCKS", 0, 64)},
-           "start anew: the BLOCKS that are overwritten next have copies in the host",
-           &PageSettings::ahead)};
+      fresh("pool", {viz::number("DEVICE", 2, 32), viz::number("HOST", 1, 64)},
+            "start over with blocks on the device and in the host's memory", &PageSettings::device,
+            &PageSettings::host),
+      fresh("policy", {viz::choice("quicker|always|never")},
+            "start over, and load what is quicker to load than to compute, or all, or none",
+            &PageSettings::policy),
+      fresh("ahead", {viz::number("BLOCKS", 0, 64)},
+            "start over: the BLOCKS that are overwritten next have copies in the host",
+            &PageSettings::ahead)};
 }
 
 std::string HostTierPage::begin() {
   scheduler_.reset();
   manager_.reset();  // before what it borrows
   memory_ = std::make_unique<PageMemory>(settings_.device, settings_.host);
-  pool_ = std::make_unique<BlockPool>(settings_.device, kBlockSize);
+  pool_ = std::make_unique<DevicePool>(settings_.device, kBlockSize);
   host_pool_ = std::make_unique<BlockPool>(settings_.host, kBlockSize);
   manager_ = std::make_unique<HostTierManager>(*pool_, *host_pool_, memory_->copies);
   scheduler_ = std::make_unique<Scheduler>(*manager_, settings_.scheduler());
@@ -142,7 +143,7 @@ std::vector<viz::Counter> HostTierPage::counters() const {
 }
 
 void HostTierPage::draw(viz::Ui& ui) {
-  if (live_.running()) return viz::Live::draw_steps(ui, *this, "pass", "Pass", "10 passes");
+  if (live_.running()) return buttons(ui, viz::Live::steps("pass", "Pass", "10 passes"));
   std::string next = selected();  // the conversation whose request comes
   const Asked* asked = shown_.asked.find(next);
   if (asked == nullptr || asked->is_there()) {

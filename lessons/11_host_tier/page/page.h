@@ -89,7 +89,8 @@ class HostTierPage : public viz::PoolPage<Shown, PageSettings, LiveTier> {
   std::string others_run(const Asked& asked) const;
 
   std::unique_ptr<PageMemory> memory_;
-  std::unique_ptr<BlockPool> pool_, host_pool_;
+  std::unique_ptr<DevicePool> pool_;
+  std::unique_ptr<BlockPool> host_pool_;
   std::unique_ptr<HostTierManager> manager_;   // borrows the pools and the memory
   std::unique_ptr<Scheduler> scheduler_;       // borrows the manager
   lesson08::SchedulerOutput last_;             // the last pass

@@ -84,7 +84,7 @@ void HostTierPage::note_pass() {
       asked.doing = manager().is_loading(asked.id) ? viz::State::kCached
                                                    : viz::mark_of(*scheduler(), last_, asked.id);
     }
-    asked.marks.resize(static_cast<size_t>(shown_.num_passes - 1));
+    asked.marks.resize(shown_.num_passes - 1);
     asked.marks.push_back(asked.doing);
   }
 }
@@ -107,7 +107,7 @@ void HostTierPage::live_pass() {
   for (int64_t id = 0; id < std::ssize(live_.requests()); ++id) {
     Asked& asked = shown_.asked.at(LiveTier::kNames[id % LiveTier::kConversations]);
     if (id <= asked.id || !viz::is_there(scheduler(), id)) continue;
-    const kv::Request& request = live_.requests()[static_cast<size_t>(id)];
+    const kv::Request& request = live_.requests()[id];
     asked.id = id;
     asked.num_prompt = static_cast<int>(request.prompt.size());
     asked.max_tokens = request.max_tokens;

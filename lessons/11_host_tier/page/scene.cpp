@@ -40,7 +40,7 @@ viz::Bar blocks_of(const Asked& asked) {
                         : there                             ? State::kDecode
                         : found && asked.is_there()         ? State::kCached
                                                             : State::kFree;
-    const bool on_device = found && asked.found[static_cast<size_t>(i)] == 0;
+    const bool on_device = found && asked.found[i] == 0;
     bar.parts.push_back({.id = fmt::format("{}/part {}", asked.name, i),
                          .size = 1,
                          .state = state,

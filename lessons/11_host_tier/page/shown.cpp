@@ -65,7 +65,7 @@ void HostTierPage::refresh() {
   }
   for (const Asked& asked : shown_.asked) {  // blocks that are not full yet, or being loaded
     for (size_t i = 0; i < asked.ids.size(); ++i) {
-      viz::ShelfBlock& block = shown_.shelves[0].at(static_cast<size_t>(asked.ids[i]));
+      viz::ShelfBlock& block = shown_.shelves[0].at(asked.ids[i]);
       if (!block.name.empty()) continue;
       block.hue = asked.hue;
       block.name = fmt::format("{}{}", asked.name, i);
@@ -81,7 +81,7 @@ void HostTierPage::refresh(Asked& asked) {
   if (asked.id < 0) return;
   if (live_.running()) {
     viz::follow_answer(asked, live_);
-    std::vector<int32_t> text = live_.tokens(static_cast<size_t>(asked.id));
+    std::vector<int32_t> text = live_.tokens(asked.id);
     if (text.size() > asked.text.size()) asked.text = std::move(text);
   }
   asked.hashes.extend(asked.text, kBlockSize, {});
@@ -91,8 +91,8 @@ void HostTierPage::refresh(Asked& asked) {
 /// Records which blocks each load in flight brings, before a pass copies some of them.
 void HostTierPage::note_loads() {
   for (const SteppedTransfers::Queued& queued : memory_->copies.queue()) {
-    if (queued.way == Way::kOffload) continue;
-    const viz::ShelfBlock& in_host = shown_.shelves[1].at(static_cast<size_t>(queued.move.host));
+    if (queued.direction == Direction::kOffload) continue;
+    const viz::ShelfBlock& in_host = shown_.shelves[1].at(queued.move.host);
     loads_.insert_or_assign(queued.move.device, std::pair(in_host.hue, in_host.name));
   }
 }
@@ -105,17 +105,17 @@ void HostTierPage::note_copies() {
   for (const SteppedTransfers::Queued& queued : memory_->copies.queue()) {
     const std::string device = viz::shelf_block_id(0, queued.move.device),
                       host = viz::shelf_block_id(1, queued.move.host);
-    const viz::ShelfBlock in_host = shown_.shelves[1].at(static_cast<size_t>(queued.move.host));
-    const bool down = queued.way == Way::kOffload;
+    const viz::ShelfBlock in_host = shown_.shelves[1].at(queued.move.host);
+    const bool down = queued.direction == Direction::kOffload;
     shown_.copies.push_back({.id = fmt::format("copy {}.{}", queued.job, queued.move.host),
                              .down = down,
                              .from = down ? device : host,
                              .to = down ? host : device,
                              .hue = in_host.hue,
                              .name = in_host.name});
-    viz::ShelfBlock& on_device = shown_.shelves[0].at(static_cast<size_t>(queued.move.device));
+    viz::ShelfBlock& on_device = shown_.shelves[0].at(queued.move.device);
     if (down) {
-      shown_.shelves[1].at(static_cast<size_t>(queued.move.host)).state = State::kReserved;
+      shown_.shelves[1].at(queued.move.host).state = State::kReserved;
       if (on_device.name == in_host.name) on_device.has_copy = false;  // not before it is there
     } else {
       on_device.state = State::kReserved;
@@ -123,7 +123,7 @@ void HostTierPage::note_copies() {
   }
   // A block that is being loaded, or has been and waits for the others, is in no table yet.
   std::erase_if(loads_, [&](const auto& load) {
-    viz::ShelfBlock& block = shown_.shelves[0].at(static_cast<size_t>(load.first));
+    viz::ShelfBlock& block = shown_.shelves[0].at(load.first);
     if (block.state == State::kFree || !block.name.empty()) return true;
     std::tie(block.hue, block.name) = load.second;
     return false;

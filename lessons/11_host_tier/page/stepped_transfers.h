@@ -13,12 +13,12 @@ namespace lesson11 {
 
 class SteppedTransfers : public Transfers {
  public:
-  using Copy = std::function<void(Way, const BlockMove&)>;
+  using Copy = std::function<void(Direction, const BlockMove&)>;
   explicit SteppedTransfers(Copy copy) : copy_(std::move(copy)) {}
 
-  Job start(Way way, std::span<const BlockMove> moves) override {
+  Job start(Direction direction, std::span<const BlockMove> moves) override {
     ++started_;
-    for (const BlockMove& move : moves) queue_.push_back({way, move, started_});
+    for (const BlockMove& move : moves) queue_.push_back({direction, move, started_});
     return started_;
   }
   Job completed() override { return queue_.empty() ? started_ : queue_.front().job - 1; }
@@ -29,13 +29,13 @@ class SteppedTransfers : public Transfers {
   /// Copies num_blocks blocks more, or all that wait.
   void step(int num_blocks) {
     for (; num_blocks > 0 && !queue_.empty(); --num_blocks) {
-      copy_(queue_.front().way, queue_.front().move);
+      copy_(queue_.front().direction, queue_.front().move);
       queue_.pop_front();
     }
   }
 
   struct Queued {
-    Way way;
+    Direction direction;
     BlockMove move;
     Job job;
   };

@@ -6,7 +6,8 @@
 using lesson11::HostTierEngine;
 using lesson11::LoadPolicy;
 
-TEST_CASE("rounds, pools of any size, hashes that collide: the bits of a flat cache") {
+TEST_CASE("rounds, pools of any size, hashes that collide: the bits of a flat cache" *
+          doctest::test_suite("sweep")) {
   kv::Model& model = kvtest::shipped_model();
   for (const auto kernel : {kv::Kernel::kFast, kv::Kernel::kPlain}) {
     model.set_kernel(kernel);

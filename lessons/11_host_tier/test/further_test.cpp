@@ -47,9 +47,9 @@ TEST_CASE("early: full blocks are offloaded once, while their request holds them
   TwoPools t({.device = 6});
   t.compute(1, t.prompt(0, 18));
   offload_early(t.manager);
-  CHECK(t.in_flight(Way::kOffload) == Moves{{4, 1}, {3, 2}, {2, 3}, {1, 4}});
+  CHECK(t.in_flight(Direction::kOffload) == Moves{{4, 1}, {3, 2}, {2, 3}, {1, 4}});
   t.end_copies();
-  CHECK(t.content(Way::kLoad, 4) == t.content(Way::kOffload, 1));
+  CHECK(t.content(Direction::kLoad, 4) == t.content(Direction::kOffload, 1));
   offload_early(t.manager);
   CHECK(t.manager.metrics().num_offloaded == 4);
   t.manager.check();
@@ -70,7 +70,7 @@ TEST_CASE("early: what the host has already is not copied again") {
   t.run(1, t.prompt(0, 16));
   offload_early(t.manager);
   // Text 1 was evicted before it was offloaded, and the host has two blocks of text 0.
-  CHECK(t.in_flight(Way::kOffload).size() == 2);
+  CHECK(t.in_flight(Direction::kOffload).size() == 2);
 }
 
 TEST_CASE("early: a block that was full and is given out again is not offloaded") {
@@ -78,7 +78,7 @@ TEST_CASE("early: a block that was full and is given out again is not offloaded"
   t.run(1, t.prompt(0, 8));
   REQUIRE(t.manager.allocate_slots(2, 8));  // takes both, and has computed nothing yet
   offload_early(t.manager);
-  CHECK(t.in_flight(Way::kOffload).empty());
+  CHECK(t.in_flight(Direction::kOffload).empty());
   CHECK(t.host.num_cached() == 0);
 }
 

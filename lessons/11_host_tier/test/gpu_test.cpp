@@ -25,14 +25,14 @@ struct LargeBatch {
                .num_device = kBlocks,
                .num_host = kBlocks},
               stream()};
-  BlockSwapper swapper{pools.cache, pools.host, stream()};
+  BlockSwapper swapper{pools.device.regions, pools.host, stream()};
   Moves moves = [] {
     Moves all;
     for (int32_t id = 0; id < kBlocks; ++id) all.push_back({id, id});
     return all;
   }();
 
-  void* last_piece() { return pools.cache.layer(27).piece(kBlocks - 1, 1).data; }
+  void* last_piece() { return pools.device.regions.list().back().block(kBlocks - 1); }
   /// The last byte of the last piece of a block; that of the last block is copied last.
   uint8_t last_byte_of(const Bytes& block) const { return block.back(); }
   size_t piece_bytes() const { return pools.host.bytes_per_block() / 56; }
@@ -45,7 +45,7 @@ TEST_CASE("swap_blocks: a block of letters is offloaded, another one is loaded" 
   check_swap_of_letters(stream());
 }
 
-TEST_CASE("swap_blocks: pieces of more words than a CTA has in flight, and of fewer" *
+TEST_CASE("swap_blocks: regions of more words than a CTA has in flight, and of fewer" *
           doctest::test_suite("kernel")) {
   check_swaps_of(4, 64, 83, stream());  // 2,656 words
   check_swaps_of(1, 8, 1, stream());    // 1 word
@@ -57,11 +57,10 @@ TEST_CASE("swap_blocks moves all layers of K and V, both ways, and touches nothi
   check_swaps_of(3, 80, 1, stream());
 }
 
-TEST_CASE("swap_blocks moves all pieces of a block in FP8, its scales among them" *
-          doctest::test_suite("kernel")) {
-  check_swaps_of(4, 64, 83, stream(), kv::KvFormat::kFp8);  // 1,328 words, and 42 of scales
-  check_swaps_of(1, 16, 1, stream(), kv::KvFormat::kFp8);   // 1 word, and 1 of scales
-  check_round_trip(stream(), kv::KvFormat::kFp8);
+TEST_CASE("swap_blocks moves regions of different sizes" * doctest::test_suite("kernel")) {
+  check_swaps_of(4, 64, 83, stream(), true);  // 1,328 words, and 42
+  check_swaps_of(1, 16, 1, stream(), true);   // 1 word, and 1
+  check_round_trip(stream(), true);
 }
 
 TEST_CASE("swap_blocks takes more moves than one launch carries" * doctest::test_suite("kernel")) {
@@ -70,10 +69,10 @@ TEST_CASE("swap_blocks takes more moves than one launch carries" * doctest::test
               stream());
   Moves moves;
   for (int i = 0; i < kMoves; ++i) moves.push_back({2 * i + 1, kMoves - 1 - i});
-  pools.swap(Way::kOffload, moves);
+  pools.swap(Direction::kOffload, moves);
   CHECK(pools.difference() == "");
   for (BlockMove& move : moves) --move.device;
-  pools.swap(Way::kLoad, moves);
+  pools.swap(Direction::kLoad, moves);
   CHECK(pools.difference() == "");
 }
 
@@ -85,58 +84,53 @@ TEST_CASE("the CPU twin and the CUDA twin write the same bytes, however many CTA
                         .head_dim = head_dim,
                         .block_size = 7,
                         .num_device = 40,
-                        .num_host = 30,
-                        .guard_rows = 2};
+                        .num_host = 30};
   };
   Pools twin(sizes(32), cpu), pools(sizes(64), stream());  // fp32 and bf16, equal bytes
   std::mt19937_64 rng(3);
   for (int round = 0; round < 24; ++round) {
-    const Way way = rng() % 2 == 0 ? Way::kOffload : Way::kLoad;
+    const Direction direction = rng() % 2 == 0 ? Direction::kOffload : Direction::kLoad;
     Moves moves;
     for (int32_t id = 0; id < 30; ++id) {
       const auto other = static_cast<int32_t>(rng() % 30);
       if (rng() % 2 == 0)
-        moves.push_back(way == Way::kOffload ? BlockMove{other, id} : BlockMove{id, other});
+        moves.push_back(direction == Direction::kOffload ? BlockMove{other, id}
+                                                         : BlockMove{id, other});
     }
-    twin.swap(way, moves);
-    lesson11::swap_blocks({.cache = &pools.cache,
+    twin.swap(direction, moves);
+    lesson11::swap_blocks({.regions = &pools.device.regions,
                            .host = &pools.host,
-                           .way = way,
+                           .direction = direction,
                            .moves = moves,
                            .max_ctas = 1 + 3 * round},
                           stream());
     stream().synchronize();
     for (int32_t id = 0; id < 40; ++id) REQUIRE(pools.read_device(id) == twin.read_device(id));
     for (int32_t id = 0; id < 30; ++id) REQUIRE(pools.read_host(id) == twin.read_host(id));
-    REQUIRE(lesson03_test::touched_guard(pools.cache, stream()) == "");
   }
 }
 
-TEST_CASE("blocks past 2^31 elements and bytes are moved to where they belong") {
+TEST_CASE("blocks past 2^31 elements and bytes are moved to where they belong" *
+          doctest::test_suite("sweep")) {
   // Qwen3-0.6B's shape: K and V of 4,700 blocks of 16 have 2.16e9 elements each, 1,250 blocks of
   // the host 2.29e9 bytes.
   constexpr int kLayers = 28, kDevice = 4'700, kHost = 1'250;
-  PagedKvCache cache(kvtest::shape(kLayers, 8, 128), stream(), kDevice, 16);
-  const HostBlocks host(cache.bytes_per_block(), kv::Device::kCuda, kHost);
-  const auto swap = [&](Way way, const Moves& moves) {
-    lesson11::swap_blocks({.cache = &cache, .host = &host, .way = way, .moves = moves}, stream());
+  const auto sizes = lesson05_test::k_and_v(8, 128, 16, kv::Device::kCuda);
+  const lesson05_test::BlockMemory device(kLayers, kDevice, sizes, stream());
+  const HostBlocks host(device.regions.bytes_per_block(), kv::Device::kCuda, kHost);
+  const auto swap = [&](Direction direction, const Moves& moves) {
+    lesson11::swap_blocks(
+        {.regions = &device.regions, .host = &host, .direction = direction, .moves = moves},
+        stream());
     stream().synchronize();
   };
-  const auto piece = static_cast<size_t>(cache.bytes_per_block()) / (2 * kLayers);
-  kv::fill_bytes(cache.layer(kLayers - 1).piece(kDevice - 1, 0).data, 0x11, piece, stream());
-  kv::fill_bytes(cache.layer(kLayers - 1).piece(kDevice - 1, 1).data, 0x22, piece, stream());
-  swap(Way::kOffload, {{kDevice - 1, kHost - 1}});
-  const auto block = host.block(kHost - 1);
-  CHECK(block[block.size() - 2 * piece] == std::byte{0x11});
-  CHECK(block[block.size() - piece - 1] == std::byte{0x11});
-  CHECK(block[block.size() - piece] == std::byte{0x22});
-  CHECK(block.back() == std::byte{0x22});
-  kv::fill_bytes(cache.layer(kLayers - 1).piece(kDevice - 2, 1).data, 0x33, piece, stream());
-  swap(Way::kLoad, {{kDevice - 2, kHost - 1}});
-  Bytes found(piece);
-  kv::copy_to_host(found.data(), cache.layer(kLayers - 1).piece(kDevice - 2, 1).data, piece,
-                   stream());
-  CHECK(found == Bytes(piece, 0x22));
+  std::mt19937_64 rng(7);
+  const Bytes bytes = lesson05_test::random_bytes(rng, host.bytes_per_block());
+  lesson05_test::write_block(device.regions, kDevice - 1, bytes, stream());
+  swap(Direction::kOffload, {{kDevice - 1, kHost - 1}});
+  CHECK(std::memcmp(host.block(kHost - 1).data(), bytes.data(), bytes.size()) == 0);
+  swap(Direction::kLoad, {{kDevice - 2, kHost - 1}});
+  CHECK(lesson05_test::read_block(device.regions, kDevice - 2, stream()) == bytes);
 }
 
 TEST_CASE("what was offloaded and overwritten is loaded with its old bits" *
@@ -147,15 +141,16 @@ TEST_CASE("what was offloaded and overwritten is loaded with its old bits" *
 TEST_CASE("swap_blocks refuses what it cannot do before it writes") {
   check_refusals(stream());
   Pools odd({.kv_heads = 3, .head_dim = 5, .block_size = 1}, stream());
-  CHECK_THROWS_AS(
-      lesson11::swap_blocks(
-          {.cache = &odd.cache, .host = &odd.host, .way = Way::kOffload, .moves = Moves{{0, 0}}},
-          stream()),
-      std::invalid_argument);
+  CHECK_THROWS_AS(lesson11::swap_blocks({.regions = &odd.device.regions,
+                                         .host = &odd.host,
+                                         .direction = Direction::kOffload,
+                                         .moves = Moves{{0, 0}}},
+                                        stream()),
+                  std::invalid_argument);
 }
 
 TEST_CASE("batches are numbered, and done in their order") {
-  for (const kv::KvFormat format : kvtest::kFormats) check_batches(stream(), format);
+  for (const bool scales : {false, true}) check_batches(stream(), scales);
 }
 
 TEST_CASE("what a block takes is measured on the way up") { check_measured(stream()); }
@@ -163,9 +158,9 @@ TEST_CASE("what a block takes is measured on the way up") { check_measured(strea
 TEST_CASE("a swapper that goes waits for what is under way") {
   LargeBatch batch;
   {
-    BlockSwapper swapper(batch.pools.cache, batch.pools.host, stream());
-    batch.pools.expect(Way::kLoad, batch.moves);
-    swapper.start(Way::kLoad, batch.moves);
+    BlockSwapper swapper(batch.pools.device.regions, batch.pools.host, stream());
+    batch.pools.expect(Direction::kLoad, batch.moves);
+    swapper.start(Direction::kLoad, batch.moves);
   }
   // On another stream, which orders nothing.
   const kv::Stream other(kv::Device::kCuda);
@@ -175,11 +170,11 @@ TEST_CASE("a swapper that goes waits for what is under way") {
   CHECK(found == batch.pools.on_device.back().back());
 }
 
-TEST_CASE("copies run beside a pass, however often it is tried") {
+TEST_CASE("copies run beside a pass, however often it is tried" * doctest::test_suite("sweep")) {
   LargeBatch batch;
   const kv::DeviceBuffer work(kv::Device::kCuda, 1024);
   for (int i = 1; i <= 20; ++i) {
-    const Job job = batch.swapper.start(Way::kOffload, batch.moves);
+    const Job job = batch.swapper.start(Direction::kOffload, batch.moves);
     kv::fill_bytes(work.data(), i, work.bytes(), stream());  // the pass
     stream().synchronize();
     CHECK(batch.swapper.completed() == job - 1);  // the pass is done, the copies are not
@@ -188,24 +183,27 @@ TEST_CASE("copies run beside a pass, however often it is tried") {
   }
 }
 
-TEST_CASE("what a pass writes before a job begins is offloaded, however often it is tried") {
+TEST_CASE("what a pass writes before a job begins is offloaded, however often it is tried" *
+          doctest::test_suite("sweep")) {
   LargeBatch batch;
   const kv::DeviceBuffer work(kv::Device::kCuda, size_t{256} << 20);
   for (int i = 1; i <= 20; ++i) {
     // A long pass that writes the block at its end.
     for (int k = 0; k < 20; ++k) kv::fill_bytes(work.data(), k, work.bytes(), stream());
     kv::fill_bytes(batch.last_piece(), i, batch.piece_bytes(), stream());
-    batch.swapper.wait(batch.swapper.start(Way::kOffload, Moves{{LargeBatch::kBlocks - 1, 0}}));
+    batch.swapper.wait(
+        batch.swapper.start(Direction::kOffload, Moves{{LargeBatch::kBlocks - 1, 0}}));
     CHECK(batch.pools.read_host(0).back() == i);
   }
 }
 
-TEST_CASE("a pass that waits reads what is loaded, however often it is tried") {
+TEST_CASE("a pass that waits reads what is loaded, however often it is tried" *
+          doctest::test_suite("sweep")) {
   LargeBatch batch;
   for (int i = 1; i <= 20; ++i) {
     batch.pools.set_host(LargeBatch::kBlocks - 1,
                          Bytes(batch.pools.host.bytes_per_block(), static_cast<uint8_t>(i)));
-    const Job job = batch.swapper.start(Way::kLoad, batch.moves);
+    const Job job = batch.swapper.start(Direction::kLoad, batch.moves);
     batch.swapper.let_passes_wait(job);
     Bytes found(batch.piece_bytes());
     kv::copy_to_host(found.data(), batch.last_piece(), found.size(), stream());  // the pass
@@ -213,11 +211,12 @@ TEST_CASE("a pass that waits reads what is loaded, however often it is tried") {
   }
 }
 
-TEST_CASE("a pass that waits overwrites what was offloaded, however often it is tried") {
+TEST_CASE("a pass that waits overwrites what was offloaded, however often it is tried" *
+          doctest::test_suite("sweep")) {
   LargeBatch batch;
   for (int i = 1; i <= 20; ++i) {
     kv::fill_bytes(batch.last_piece(), i, batch.piece_bytes(), stream());
-    const Job job = batch.swapper.start(Way::kOffload, batch.moves);
+    const Job job = batch.swapper.start(Direction::kOffload, batch.moves);
     batch.swapper.let_passes_wait(job);
     kv::fill_bytes(batch.last_piece(), 0xEE, batch.piece_bytes(), stream());  // the pass
     batch.swapper.wait(job);
@@ -234,7 +233,8 @@ TEST_CASE("more pinned memory than the host has is refused, with the bytes asked
   CHECK(small.data() != nullptr);
 }
 
-TEST_CASE("rounds, pools of any size, hashes that collide: the same bits on CUDA") {
+TEST_CASE("rounds, pools of any size, hashes that collide: the same bits on CUDA" *
+          doctest::test_suite("sweep")) {
   kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
   for (const auto kernel : {kv::Kernel::kFast, kv::Kernel::kPlain}) {
     model.set_kernel(kernel);
@@ -242,7 +242,8 @@ TEST_CASE("rounds, pools of any size, hashes that collide: the same bits on CUDA
   }
 }
 
-TEST_CASE("padded passes and tokens chosen on the GPU change nothing, wherever blocks have been") {
+TEST_CASE("padded passes and tokens chosen on the GPU change nothing, wherever blocks have been" *
+          doctest::test_suite("sweep")) {
   kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
   lesson08_test::check_padded<HostTierEngine>(model, 30);
 }

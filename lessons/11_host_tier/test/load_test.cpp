@@ -57,7 +57,7 @@ TEST_CASE("what the device has evicted is loaded from the host") {
   t.evict_to_host(16, t.prompt(1, 16));  // evicts it
   CHECK(t.num_on_device(t.prompt(0, 17)) == 0);
   CHECK(t.load(3, t.prompt(0, 16)));  // the last token is computed, and with it its block
-  CHECK(t.in_flight(Way::kLoad).size() == 3);
+  CHECK(t.in_flight(Direction::kLoad).size() == 3);
   CHECK(t.device.num_used() == 3);
   CHECK(t.manager.is_loading(3));
   CHECK_FALSE(t.manager.allocate_slots(3, 16));
@@ -114,7 +114,7 @@ TEST_CASE("what is loaded keeps its extra keys") {
   t.offload_all();
   t.run(2, t.prompt(1, 16));
   int64_t room = 4;
-  REQUIRE(t.manager.load(3, tokens, BlockHashes(t.keys_of(1)), room));
+  REQUIRE(t.load(3, tokens, room, 1));
   t.finish_all();
   CHECK(t.manager.get_computed_blocks(tokens, again).num_tokens == 8);
   CHECK(t.num_on_device(tokens) == 0);  // without a key
@@ -125,11 +125,11 @@ TEST_CASE("a load holds the blocks that the device has, and loads those after th
   t.evict_to_host(16, t.prompt(1, 12));  // takes the free block and the last two of text 0
   REQUIRE(t.num_on_device(t.prompt(0, 17)) == 8);
   CHECK(t.load(3, t.prompt(0, 17)));
-  CHECK(t.in_flight(Way::kLoad).size() == 2);
+  CHECK(t.in_flight(Direction::kLoad).size() == 2);
   CHECK(t.device.num_used() == 4);
 }
 
-TEST_CASE("a prompt that was loaded in part stands together in the queue, the tail first") {
+TEST_CASE("a prompt that was loaded in part stays together in the queue, the tail first") {
   TwoPools t({.device = 5});
   t.evict_to_host(16, t.prompt(1, 12));
   REQUIRE(t.load(3, t.prompt(0, 17)));
@@ -137,7 +137,7 @@ TEST_CASE("a prompt that was loaded in part stands together in the queue, the ta
   CHECK(t.num_on_device(t.prompt(0, 17)) == 16);
   const Ids queue = t.queue(t.device);
   for (size_t i = 1; i < 4; ++i) {
-    CHECK(t.content(Way::kOffload, queue[i]) > t.content(Way::kOffload, queue[i + 1]));
+    CHECK(t.content(Direction::kOffload, queue[i]) > t.content(Direction::kOffload, queue[i + 1]));
   }
   t.compute(3, t.prompt(0, 9));  // finds the two blocks that were not loaded
   CHECK(t.manager.metrics().num_hits_on_device == 2);
@@ -167,10 +167,10 @@ TEST_CASE("a load has the room that the requests before it leave") {
   }
   t.run(2, t.prompt(5, 20));  // evicts both
   int64_t room = 5;
-  CHECK(t.manager.load(3, t.prompt(0, 9), {}, room));  // two blocks are loaded, one is computed
+  CHECK(t.load(3, t.prompt(0, 9), room));  // two blocks are loaded, one is computed
   CHECK(room == 2);
-  CHECK_FALSE(t.manager.load(4, t.prompt(1, 9), {}, room));
-  CHECK(t.in_flight(Way::kLoad).size() == 2);
+  CHECK_FALSE(t.load(4, t.prompt(1, 9), room));
+  CHECK(t.in_flight(Direction::kLoad).size() == 2);
 }
 
 TEST_CASE("a request that is loading has its blocks, and needs room for the others alone") {
@@ -178,10 +178,10 @@ TEST_CASE("a request that is loading has its blocks, and needs room for the othe
   t.evict_to_host(12, t.prompt(5, 16));
   CHECK(t.load(3, t.prompt(0, 13)));  // three of four blocks are loaded
   int64_t room = 2;
-  CHECK(t.manager.load(3, t.prompt(0, 13), {}, room));
+  CHECK(t.load(3, t.prompt(0, 13), room));
   CHECK(room == 1);
-  CHECK(t.in_flight(Way::kLoad).size() == 3);
-  CHECK(t.manager.load(3, t.prompt(0, 13), {}, room));
+  CHECK(t.in_flight(Direction::kLoad).size() == 3);
+  CHECK(t.load(3, t.prompt(0, 13), room));
   CHECK(room == 0);  // just enough
 }
 
@@ -190,11 +190,11 @@ TEST_CASE("two requests that want the same blocks load them once") {
   t.evict_to_host(8, t.prompt(1, 24));
   CHECK(t.load(3, t.prompt(0, 9)));
   CHECK(t.load(4, t.prompt(0, 12)));
-  CHECK(t.in_flight(Way::kLoad).size() == 2);
+  CHECK(t.in_flight(Direction::kLoad).size() == 2);
   CHECK(t.manager.is_loading(4));
   t.run(5, t.prompt(0, 4));  // computes the first block: the load has the second one, too
   CHECK(t.load(6, t.prompt(0, 9)));
-  CHECK(t.in_flight(Way::kLoad).size() == 2);
+  CHECK(t.in_flight(Direction::kLoad).size() == 2);
 }
 
 TEST_CASE("a request that wants more than another one loads waits for it first") {
@@ -202,10 +202,10 @@ TEST_CASE("a request that wants more than another one loads waits for it first")
   t.evict_to_host(12, t.prompt(1, 24));
   CHECK(t.load(3, t.prompt(0, 9)));
   CHECK(t.load(4, t.prompt(0, 13)));
-  CHECK(t.in_flight(Way::kLoad).size() == 2);
+  CHECK(t.in_flight(Direction::kLoad).size() == 2);
   CHECK(t.manager.is_loading(4));
   int64_t room = 3;  // one too few: no block that is being loaded is its own
-  CHECK_FALSE(t.manager.load(4, t.prompt(0, 13), {}, room));
+  CHECK_FALSE(t.load(4, t.prompt(0, 13), room));
 }
 
 TEST_CASE("two requests that wait for one load wait no longer when it is complete") {
@@ -248,10 +248,10 @@ TEST_CASE("without caching nothing is found in the host") {
 TEST_CASE("without caching nothing is loaded, and the room counts all the same") {
   TwoPools t({.cache = {.caching = false}});
   int64_t room = 4;
-  CHECK(t.manager.load(1, t.prompt(0, 9), {}, room));
+  CHECK(t.load(1, t.prompt(0, 9), room));
   CHECK(room == 1);
   room = 3;
-  CHECK(t.manager.load(2, t.prompt(0, 9), {}, room));
+  CHECK(t.load(2, t.prompt(0, 9), room));
   CHECK(room == 0);  // just enough
   CHECK(t.copies.started() == 0);
 }

@@ -22,31 +22,31 @@ TEST_CASE("the device's next victims are offloaded, and stay what they are") {
   t.run(1, t.prompt(0, 16));
   REQUIRE(t.queue(t.device) == Ids{5, 6, 4, 3, 2, 1});  // 4 has the last tokens
   t.offload();
-  CHECK(t.in_flight(Way::kOffload) == Moves{{4, 1}, {3, 2}, {2, 3}, {1, 4}});
+  CHECK(t.in_flight(Direction::kOffload) == Moves{{4, 1}, {3, 2}, {2, 3}, {1, 4}});
   CHECK(t.queue(t.device) == Ids{5, 6, 4, 3, 2, 1});
   CHECK(t.device.num_cached() == 4);
   CHECK(t.host.num_cached() == 4);
   CHECK(t.host.num_used() == 0);
   CHECK(t.queue(t.host) == Ids{5, 6, 7, 8, 1, 2, 3, 4});  // the tail goes before the head
   t.end_copies();
-  CHECK(t.content(Way::kLoad, 4) == t.content(Way::kOffload, 1));
+  CHECK(t.content(Direction::kLoad, 4) == t.content(Direction::kOffload, 1));
 }
 
 TEST_CASE("of the next victims the given number are looked at") {
   TwoPools t({.device = 6, .ahead = 3});
   t.run(1, t.prompt(0, 16));
   t.offload();
-  CHECK(t.in_flight(Way::kOffload) == Moves{{4, 1}});  // 5 and 6 hold nothing
+  CHECK(t.in_flight(Direction::kOffload) == Moves{{4, 1}});  // 5 and 6 hold nothing
 }
 
 TEST_CASE("a block that too few requests have found is not offloaded") {
   TwoPools t({.device = 6, .min_hits = 1});
   t.run(1, t.prompt(0, 8));
   t.offload();
-  CHECK(t.in_flight(Way::kOffload).empty());
+  CHECK(t.in_flight(Direction::kOffload).empty());
   t.run(2, t.prompt(0, 5));  // finds the first block
   t.offload();
-  CHECK(t.in_flight(Way::kOffload) == Moves{{1, 1}});
+  CHECK(t.in_flight(Direction::kOffload) == Moves{{1, 1}});
 }
 
 TEST_CASE("a block with a copy in the host is not copied again") {
@@ -67,7 +67,7 @@ TEST_CASE("a block that is copied is given out with the job that reads it") {
   TwoPools t({.device = 3, .host = 4, .ahead = 2});
   t.run(1, t.prompt(0, 8));
   t.offload();
-  REQUIRE(t.in_flight(Way::kOffload) == Moves{{2, 1}});
+  REQUIRE(t.in_flight(Direction::kOffload) == Moves{{2, 1}});
   REQUIRE(t.manager.allocate_slots(2, 8));  // blocks 3 and 2
   CHECK(t.manager.take_write_job() == 1);
 }
@@ -83,7 +83,7 @@ TEST_CASE("two blocks with the same content are copied once") {
   t.manager.free(2);
   REQUIRE(t.device.num_cached() == 2);
   t.offload();
-  CHECK(t.in_flight(Way::kOffload) == Moves{{1, 1}});
+  CHECK(t.in_flight(Direction::kOffload) == Moves{{1, 1}});
 }
 
 TEST_CASE("two blocks with the same content find room in a host of one block") {
@@ -116,12 +116,13 @@ TEST_CASE("in a small host the copies of the next victims keep their places") {
   t.run(1, t.prompt(0, 16));
   for (int i = 0; i < 4; ++i) t.offload_all();
   CHECK(t.manager.metrics().num_offloaded == 2);
-  CHECK(t.content(Way::kLoad, 1) == t.content(Way::kOffload, 4));
-  CHECK(t.content(Way::kLoad, 2) == t.content(Way::kOffload, 3));
+  CHECK(t.content(Direction::kLoad, 1) == t.content(Direction::kOffload, 4));
+  CHECK(t.content(Direction::kLoad, 2) == t.content(Direction::kOffload, 3));
 }
 
 TEST_CASE("numbers of prefixes begin beyond those that the host's pool has") {
-  BlockPool device(2, 4), host(2, 4);
+  DevicePool device(2, 4);
+  BlockPool host(2, 4);
   std::vector<int32_t> ids(1);
   host.get_new_blocks(ids);
   const Tokens tokens = TwoPools::prompt(0, 4);
@@ -145,7 +146,7 @@ TEST_CASE("blocks in flight are given out: they are written after the job") {
     t.finish_all();
     t.load(3, t.prompt(0, 8));
     t.finish_all();
-    CHECK(t.content(Way::kOffload, t.queue(t.device).back()) == t.kv_of(t.prompt(0, 4)));
+    CHECK(t.content(Direction::kOffload, t.queue(t.device).back()) == t.kv_of(t.prompt(0, 4)));
   }
   SUBCASE("and the job is named once") {
     REQUIRE(t.manager.allocate_slots(2, 8));

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "lessons/08_scheduler/scheduler.h"
 #include "lessons/11_host_tier/test/token_bytes.h"
 
@@ -33,10 +32,10 @@ class Prefixes {
   std::map<std::pair<int64_t, int32_t>, int64_t> numbers_;
 };
 
-/// Writes the tokens of each chunk into the cache. Then compares all tokens that a chunk reads.
+/// Writes the tokens of each chunk into the blocks. Then compares all tokens that a chunk reads.
 /// `prefixes_of` has the numbers of a request's tokens.
 template <class Scheduler, class PrefixesOf>
-void run_chunks(lesson03::PagedKvCache& cache, const Scheduler& scheduler,
+void run_chunks(const lesson05::BlockRegions& regions, const Scheduler& scheduler,
                 std::span<const lesson08::Chunk> chunks, const PrefixesOf& prefixes_of) {
   for (const bool writes : {true, false}) {
     for (const lesson08::Chunk& chunk : chunks) {
@@ -45,8 +44,8 @@ void run_chunks(lesson03::PagedKvCache& cache, const Scheduler& scheduler,
       const std::vector<int64_t> wanted = prefixes_of(request);
       const int end = request.num_computed + chunk.num_tokens;
       for (int i = writes ? request.num_computed : 0; i < end; ++i) {
-        const auto block = blocks[static_cast<size_t>(i / cache.block_size())];
-        visit(cache, block, i % cache.block_size(), wanted[static_cast<size_t>(i)], writes);
+        const auto block = blocks[i / regions.block_size()];
+        visit(regions, block, i % regions.block_size(), wanted[i], writes);
       }
     }
   }

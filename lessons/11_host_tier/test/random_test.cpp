@@ -99,7 +99,7 @@ class Run : private Settings {
   void submit(kvtest::Random& random) {
     text_ = "too many to submit one";
     if (pools_.salts().size() >= 8) return;
-    Tokens prompt(static_cast<size_t>(1 + random.below(9)));
+    Tokens prompt(1 + random.below(9));
     for (int32_t& token : prompt) token = random.below(8) == 0 ? 1 : 0;
     const int max_tokens = 1 + random.below(6);
     const int salt = random.below(8) == 0 ? 1 : 0;

@@ -58,7 +58,7 @@ TEST_CASE("blocks of several waiting requests are loaded at once") {
   t.submit(1, t.prompt(0, 9), 1);
   t.submit(2, t.prompt(1, 9), 1);
   CHECK(t.begin_pass().empty());
-  CHECK(t.in_flight(Way::kLoad).size() == 4);
+  CHECK(t.in_flight(Direction::kLoad).size() == 4);
   t.finish_all();
   CHECK(t.pass() == Chunks{{1, 1}, {2, 1}});
 }
@@ -72,7 +72,7 @@ TEST_CASE("no more requests load than may run") {
   t.submit(1, t.prompt(0, 9), 1);
   t.submit(2, t.prompt(1, 9), 1);
   t.begin_pass();
-  CHECK(t.in_flight(Way::kLoad).size() == 2);
+  CHECK(t.in_flight(Direction::kLoad).size() == 2);
 }
 
 TEST_CASE("a load waits for room for the whole request, and those after it wait, too") {
@@ -82,7 +82,7 @@ TEST_CASE("a load waits for room for the whole request, and those after it wait,
   t.submit(2, t.prompt(0, 17), 1);  // needs five blocks: two of them are loaded
   t.submit(3, t.prompt(7, 4), 1);
   CHECK(t.pass() == Chunks{{1, 1}});
-  CHECK(t.in_flight(Way::kLoad).empty());
+  CHECK(t.in_flight(Direction::kLoad).empty());
   t.run_to_end();
   CHECK(t.manager.metrics().num_hits_in_host == 2);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 // Two pools and lesson 08's scheduler over them, without a model: blocks hold numbers of prefixes
-// in place of K and V. A pass writes them, and compares all that it reads.
+// instead of K and V. A pass writes them, and compares all that it reads.
 
 #include <algorithm>
 #include <array>
@@ -44,9 +44,9 @@ using Kv = std::vector<int64_t>;  // as Prefixes gives them
 class TestTransfers final : public SteppedTransfers {
  public:
   using SteppedTransfers::SteppedTransfers;
-  Job start(Way way, std::span<const BlockMove> moves) override {
+  Job start(Direction direction, std::span<const BlockMove> moves) override {
     if (refuses) throw std::runtime_error("the copies cannot be started");
-    return started_ = SteppedTransfers::start(way, moves);
+    return started_ = SteppedTransfers::start(direction, moves);
   }
   Job started() const { return started_; }
   bool refuses = false;
@@ -54,8 +54,6 @@ class TestTransfers final : public SteppedTransfers {
  private:
   Job started_ = 0;
 };
-
-inline size_t at(int64_t n) { return static_cast<size_t>(n); }
 
 struct Sizes {
   int device = 4, host = 8;  // blocks
@@ -72,7 +70,7 @@ class TwoPools {
         device(sizes.device, sizes.block_size, sizes.order),
         host(sizes.host, sizes.block_size),
         contents_{contents(sizes.device), contents(sizes.host)},
-        copies([this](Way way, const BlockMove& move) { copy(way, move); }),
+        copies([this](Direction direction, const BlockMove& move) { copy(direction, move); }),
         manager(device, host, copies, sizes.cache),
         scheduler(manager, options) {}
   TwoPools(const TwoPools&) = delete;  // its members point into it
@@ -80,7 +78,7 @@ class TwoPools {
 
   /// The first tokens of an endless text.
   static Tokens prompt(int text, int num_tokens) {
-    Tokens tokens(at(num_tokens));
+    Tokens tokens(num_tokens);
     std::iota(tokens.begin(), tokens.end(), 1000 * text);
     return tokens;
   }
@@ -90,8 +88,8 @@ class TwoPools {
   }
   /// The right K and V of the tokens.
   Kv kv_of(const Tokens& tokens, int salt = 0) { return prefixes_.of(tokens, salt); }
-  const Kv& content(Way from, int32_t block) const {  // kOffload: of the device
-    return contents_[from == Way::kOffload ? 0 : 1][at(block)];
+  const Kv& content(Direction from, int32_t block) const {  // kOffload: of the device
+    return contents_[from == Direction::kOffload ? 0 : 1][block];
   }
 
   // Requests that no scheduler knows: all tokens that are not on the device are computed.
@@ -128,7 +126,15 @@ class TwoPools {
   /// Loads for a waiting request, with all free blocks of the device as its room.
   bool load(int64_t id, const Tokens& tokens) {
     int64_t room = device.num_free();
-    return manager.load(id, tokens, {}, room);
+    return load(id, tokens, room);
+  }
+  /// What load_waiting() does for each request: false if `room` has fewer blocks than it takes.
+  bool load(int64_t id, const Tokens& tokens, int64_t& room, int salt = 0) {
+    BlockHashes hashes(keys_of(salt));
+    const ComputedBlocks computed = manager.get_computed_blocks(tokens, hashes);
+    room -= manager.num_blocks_to_start(id, computed, static_cast<int>(tokens.size()));
+    if (room >= 0) manager.load(id, tokens, hashes, computed);
+    return room >= 0;
   }
   /// Blocks of the host that a request would load.
   Ids find_in_host(const Tokens& tokens) const {
@@ -142,10 +148,10 @@ class TwoPools {
     return manager.get_computed_blocks(tokens, hashes).num_tokens;
   }
   /// The copies in flight, in their order.
-  Moves in_flight(Way way) const {
+  Moves in_flight(Direction direction) const {
     Moves moves;
     for (const auto& queued : copies.queue()) {
-      if (queued.way == way) moves.push_back(queued.move);
+      if (queued.direction == direction) moves.push_back(queued.move);
     }
     return moves;
   }
@@ -176,7 +182,7 @@ class TwoPools {
     for (const Chunk& chunk : chunks) {
       const auto& request = scheduler.request(chunk.id);
       Kv kv = contents_of(chunk.id);
-      kv.resize(at(request.num_computed + chunk.num_tokens));
+      kv.resize(request.num_computed + chunk.num_tokens);
       kvtest::require(
           kv == kv_of(first(request.tokens, static_cast<int>(kv.size())), salts_.at(chunk.id)),
           "a request reads what is not its own");
@@ -224,25 +230,25 @@ class TwoPools {
  private:
   static Tokens first(const Tokens& tokens, int n) { return {tokens.begin(), tokens.begin() + n}; }
   std::vector<Kv> contents(int num_blocks) const {
-    return std::vector<Kv>(at(num_blocks) + 1, Kv(at(sizes_.block_size)));
+    return std::vector<Kv>(num_blocks + 1, Kv(sizes_.block_size));
   }
-  void copy(Way way, const BlockMove& move) {
-    Kv &on_device = contents_[0][at(move.device)], &in_host = contents_[1][at(move.host)];
-    way == Way::kOffload ? in_host = on_device : on_device = in_host;
+  void copy(Direction direction, const BlockMove& move) {
+    Kv &on_device = contents_[0][move.device], &in_host = contents_[1][move.host];
+    direction == Direction::kOffload ? in_host = on_device : on_device = in_host;
   }
   /// Writes K and V as a pass would, after the copies that it has to wait for.
   void write(int64_t id, const Tokens& tokens, int begin, int salt = 0) {
     copies.wait(manager.take_write_job());
     const Kv kv = kv_of(tokens, salt);
-    for (size_t i = at(begin); i < tokens.size(); ++i) {
-      const auto block = manager.table(id).block_ids()[i / at(sizes_.block_size)];
-      contents_[0][at(block)][i % at(sizes_.block_size)] = kv[i];
+    for (size_t i = begin; i < tokens.size(); ++i) {
+      const auto block = manager.table(id).block_ids()[i / sizes_.block_size];
+      contents_[0][block][i % sizes_.block_size] = kv[i];
     }
   }
   Kv contents_of(int64_t id) const {
     Kv kv;
     for (const int32_t block : manager.table(id).block_ids()) {
-      const Kv& content = contents_[0][at(block)];
+      const Kv& content = contents_[0][block];
       kv.insert(kv.end(), content.begin(), content.end());
     }
     return kv;
@@ -253,7 +259,8 @@ class TwoPools {
   std::map<int64_t, int> salts_;
 
  public:
-  BlockPool device, host;
+  DevicePool device;
+  BlockPool host;
 
  private:
   std::array<std::vector<Kv>, 2> contents_;  // [device, host][ids][block_size]

@@ -30,6 +30,7 @@ std::vector<Row> measure(kv::Device device) {
   const kv::Stream stream(device);
   lesson12::PagedKvCache cache(kv::known_model("Qwen3-0.6B").config, stream, kNumBlocks + 1,
                                kBlockSize);
+  const lesson12::BlockRegions regions = lesson05::regions_of(cache, stream);
   const lesson12::HostBlocks host(cache.bytes_per_block(), device, kNumBlocks + 1);
   lesson03::fill_blocks(cache, 0x5A, stream);
   std::memset(host.data(), 0x5A, host.bytes_per_block() * (kNumBlocks + 1));
@@ -53,7 +54,7 @@ std::vector<Row> measure(kv::Device device) {
   std::vector<Row> rows;
   rows.push_back({"checksum on the device", seconds([&] {
                     lesson12::checksum_blocks(
-                        {.cache = &cache, .blocks = blocks, .checksums = sums.as<uint64_t>()},
+                        {.regions = &regions, .blocks = blocks, .checksums = sums.as<uint64_t>()},
                         stream);
                     stream.synchronize();
                   })});

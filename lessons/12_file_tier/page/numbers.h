@@ -25,17 +25,16 @@ inline void write_numbers(lesson03::PagedKvCache& cache, std::span<const int32_t
   const lesson03::KvBlocks layer = cache.layer(0);
   const int size = cache.block_size();
   for (int i = request.num_computed; i < request.num_computed + num_tokens; ++i) {
-    const int32_t block = table[static_cast<size_t>(i / size)];
-    layer.piece(block, 0).as<float>()[i % size] =
-        static_cast<float>(request.tokens[static_cast<size_t>(i)]);
-    layer.piece(block, 1).as<float>()[i % size] = static_cast<float>(i);
+    const int32_t block = table[i / size];
+    *lesson03::k_row<float>(layer, block, i % size) = static_cast<float>(request.tokens[i]);
+    *lesson03::v_row<float>(layer, block, i % size) = static_cast<float>(i);
   }
 }
 
 /// Whether the block has the K of these tokens.
 inline bool has_numbers(lesson03::PagedKvCache& cache, int32_t block,
                         std::span<const int32_t> tokens) {
-  const std::span held(cache.layer(0).piece(block, 0).as<const float>(), tokens.size());
+  const std::span held(lesson03::k_row<const float>(cache.layer(0), block, 0), tokens.size());
   return std::ranges::equal(tokens, held,
                             [](int32_t token, float k) { return static_cast<float>(token) == k; });
 }

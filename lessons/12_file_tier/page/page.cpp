@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "common/at_end.h"
+#include "common/defer.h"
 #include "numbers.h"
 #include "viz/ui.h"
 
@@ -27,9 +27,10 @@ constexpr struct {
 
 Process::Process(const std::filesystem::path& path, const PageSettings& settings)
     : cache(one_number(), stream, settings.device + 1, kBlockSize),
+      regions(lesson05::regions_of(cache, stream)),
       memory(kShape.bytes_per_block, kv::Device::kCpu, settings.host + 1),
       file(path, kShape),
-      tiers(cache, memory, &file, stream, {}, kv::RunJobs::kAtOnce),
+      tiers(regions, memory, &file, stream, {}, kv::RunJobs::kAtOnce),
       scheduler(tiers.manager(), {.max_tokens_per_pass = 16}) {}
 
 void Process::write(const lesson08::Chunk& chunk) {
@@ -48,7 +49,8 @@ FileTierPage::FileTierPage(const viz::PageContext& context)
     : PoolPage({.lesson = "12",
                 .title = "A file that survives",
                 .summary = "Block i of the host is record i of a file. The next start finds what "
-                           "is whole there, whatever happened in between."},
+                           "is whole there, whatever happened in between.",
+                .opening = {"submit A 20 4", "pass 4"}},
                context) {
   declare(viz::unless(
       [this] { return process_ ? "" : "no server runs; `restart`"; },
@@ -103,13 +105,13 @@ FileTierPage::FileTierPage(const viz::PageContext& context)
             "a bit of BLOCK flips: on its way to the device, in the host's memory, or in the file",
             [this](auto& w) { return damage(w); },
             [this](auto& w) {
-              if (find(static_cast<size_t>(w[0].number), w[1].text) > 0) return "";
+              if (find(w[0].number, w[1].text) > 0) return "";
               return w[0].number == kDevice ? "no such block is on its way to the device"
                                             : "no such block is whole there";
             }},
-           anew("pool", {viz::number("DEVICE", 2, 16), viz::number("HOST", 1, 24)},
-                "start anew with an empty file, and blocks on the device and in the host",
-                &PageSettings::device, &PageSettings::host)});
+           fresh("pool", {viz::number("DEVICE", 2, 16), viz::number("HOST", 1, 24)},
+                 "start over with an empty file, and blocks on the device and in the host",
+                 &PageSettings::device, &PageSettings::host)});
   reset();
 }
 
@@ -157,7 +159,7 @@ std::string FileTierPage::why_not_submit(const viz::Words& words) const {
 
 std::string FileTierPage::submit(const viz::Words& words) {
   const std::string& name = words[0].text;
-  process_->scheduler.check_fits(next_id_, static_cast<size_t>(words[1].number), words[2].number);
+  process_->scheduler.check_fits(next_id_, words[1].number, words[2].number);
   Asked& asked = shown_.asked.find(name) ? shown_.asked.at(name) : shown_.asked.add(name, {});
   asked.begin(next_id_++, words[1].number, words[2].number);
   lesson06::BlockHashes hashes;
@@ -215,11 +217,11 @@ std::string FileTierPage::cut_power(int num_writes, int lost) {
     if (is_written) last_record = record;
     return is_written && std::ssize(writes) != lost + 1;
   };
-  const kv::AtEnd no_more{[] { kv::File::reaches_disk = nullptr; }};
+  const kv::Defer no_more{[] { kv::File::reaches_disk = nullptr; }};
   process_->tiers.complete();
   end();
   const auto num_all = static_cast<int>(writes.size()) - 1, last = std::min(num_writes, num_all);
-  const auto name_of = [&](int write) { return writes[static_cast<size_t>(write)]; };
+  const auto name_of = [&](int write) { return writes[write]; };
   return tell(fmt::format("power cut after {} of {} writes; the last: {}; lost: {}", last, num_all,
                           name_of(last), name_of(lost <= last ? lost : 0)),
               viz::shelf_block_id(kFile, last_record));
@@ -235,10 +237,10 @@ int32_t FileTierPage::find(size_t shelf, const std::string& name) const {
 }
 
 std::string FileTierPage::damage(const viz::Words& words) {
-  const auto shelf = static_cast<size_t>(words[0].number);
+  const size_t shelf = words[0].number;
   const int32_t id = find(shelf, words[1].text);
   constexpr std::byte kBit{4};
-  if (shelf == kDevice) *process_->cache.layer(0).piece(id, 0).data ^= kBit;
+  if (shelf == kDevice) *process_->regions.list()[0].block(id) ^= kBit;
   if (shelf == kHost) process_->memory.block(id)[0] ^= kBit;
   if (shelf == kFile) {
     std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);

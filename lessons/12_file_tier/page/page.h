@@ -59,6 +59,7 @@ struct Process {
 
   kv::Stream stream{kv::Device::kCpu};
   PagedKvCache cache;
+  BlockRegions regions;  // of the cache
   HostBlocks memory;
   BlockFile file;
   Tiers tiers;

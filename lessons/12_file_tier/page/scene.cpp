@@ -60,7 +60,7 @@ void FileTierPage::look_at_memory(Shelf& device, Shelf& host) const {
   device = viz::shelf_blocks(manager.pool(), name_of);
   host = viz::shelf_blocks(manager.host(), name_of);
   for (int32_t id = 1; id < std::ssize(host); ++id) {
-    viz::ShelfBlock& block = host[static_cast<size_t>(id)];
+    viz::ShelfBlock& block = host[id];
     if (!block.cached) continue;
     if (block.state == State::kInUse) block.state = State::kReserved;
     add_sum(block, checksum_of(process_->memory.block(id)), swapper.checksums()[id]);
@@ -68,12 +68,12 @@ void FileTierPage::look_at_memory(Shelf& device, Shelf& host) const {
   std::vector<BlockMove> moves;
   for (const auto& load : swapper.loads()) moves.push_back(load.move);
   std::vector<uint64_t> loaded(host.size());
-  checksum_blocks_cpu({.cache = &process_->cache, .blocks = moves, .checksums = loaded.data()});
+  checksum_blocks_cpu({.regions = &process_->regions, .blocks = moves, .checksums = loaded.data()});
   for (const BlockMove& move : moves) {
-    viz::ShelfBlock& block = device[static_cast<size_t>(move.device)];
-    block = host[static_cast<size_t>(move.host)];
+    viz::ShelfBlock& block = device[move.device];
+    block = host[move.host];
     block.state = State::kReserved;
-    add_sum(block, loaded[static_cast<size_t>(move.host)], swapper.checksums()[move.host]);
+    add_sum(block, loaded[move.host], swapper.checksums()[move.host]);
   }
 }
 
@@ -83,12 +83,10 @@ void FileTierPage::look_at_file(Shelf& shelf) const {
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   const auto bytes = std::as_bytes(std::span(text));
   const FileLayout layout(kShape);
-  const auto part = [&](int64_t at, int64_t size) {
-    return bytes.subspan(static_cast<size_t>(at), static_cast<size_t>(size));
-  };
+  const auto part = [&](int64_t at, int64_t size) { return bytes.subspan(at, size); };
   shelf.resize(static_cast<size_t>(settings_.host) + 1);
   for (int32_t record = 1; record <= settings_.host; ++record) {
-    viz::ShelfBlock& block = shelf[static_cast<size_t>(record)];
+    viz::ShelfBlock& block = shelf[record];
     block.record.emplace();
     if (layout.content_of(record) + layout.content_bytes > std::ssize(bytes)) continue;
     const auto content = part(layout.content_of(record), layout.content_bytes);
@@ -122,7 +120,7 @@ std::string source(const Shown& before, const Shown& now, int shelf, const viz::
   const int from = shelf != kHost ? kHost : starts ? kFile : kDevice;
   if (shelf == kDevice && block.foot.empty()) return "";  // it was computed
   const auto place = [&](int on) {
-    const viz::ShelfBlocks& blocks = before.shelves[static_cast<size_t>(on)];
+    const viz::ShelfBlocks& blocks = before.shelves[on];
     const auto found = std::ranges::find(blocks, block.name, &viz::ShelfBlock::name);
     return found == blocks.end() ? 0 : static_cast<int32_t>(found - blocks.begin());
   };
@@ -152,8 +150,7 @@ void finish(viz::Scene& scene, const Shown& before, const Shown& now, int shelf,
             const viz::ShelfBlock& block) {
   const std::string box = viz::shelf_block_id(shelf, id);
   if (block.name.empty()) return;
-  scene.find(box)->selecting(
-      fmt::format("{} {}", kShelves[static_cast<size_t>(shelf)], block.name));
+  scene.find(box)->selecting(fmt::format("{} {}", kShelves[shelf], block.name));
   if (block.state == State::kEvicted) scene.find(box)->edged(paint(Ink::kError), 2).dashed = false;
   let_come(scene, source(before, now, shelf, block), box, box + "/name " + block.name);
 }
@@ -161,7 +158,7 @@ void finish(viz::Scene& scene, const Shown& before, const Shown& now, int shelf,
 /// A memory without a server: its blocks are struck out where they were.
 void draw_off(viz::Scene& scene, const Shown& before, const Shown& now, int shelf,
               const Place& at) {
-  const auto i = static_cast<size_t>(shelf);
+  const size_t i = shelf;
   const std::string id = fmt::format("shelf {}", shelf);
   scene.find(id)->edged(paint(Ink::kLine)).dashed_edge();
   const std::string words =
@@ -185,7 +182,7 @@ void draw_off(viz::Scene& scene, const Shown& before, const Shown& now, int shel
 
 /// Whether a block came to this shelf from another one.
 bool has_come(const Shown& before, const Shown& now, int shelf) {
-  const auto i = static_cast<size_t>(shelf);
+  const size_t i = shelf;
   return std::ranges::any_of(now.shelves[i], [&](const viz::ShelfBlock& block) {
     return !block.foot.empty() && !block.name.empty() &&
            std::ranges::count(before.shelves[i], block.name, &viz::ShelfBlock::name) == 0;
@@ -245,7 +242,7 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
                                  "last on"),
                                 "the file: record #i is block i of the host; header above content"};
   for (int i = 0; i < 3; ++i) {
-    const Shelf& shelf = now_.shelves[static_cast<size_t>(i)];
+    const Shelf& shelf = now_.shelves[i];
     const Place at{0, kTop + (tall + kWay) * static_cast<float>(i), room.w, tall};
     const bool is_off = i < 2 && !now_.is_on;
     viz::shelf(scene, i, is_off ? i == 0 ? "the device" : "the host's memory" : titles[i], shelf,
@@ -254,9 +251,9 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
     if (i < 2) draw_ways(scene, before_, now_, i, {0, at.bottom(), room.w, kWay});
   }
   for (int i = 0; i < 3; ++i) {  // when all places are known
-    const viz::ShelfBlocks& blocks = now_.shelves[static_cast<size_t>(i)];
+    const viz::ShelfBlocks& blocks = now_.shelves[i];
     for (int32_t id = 1; id < std::ssize(blocks); ++id) {
-      finish(scene, before_, now_, i, id, blocks[static_cast<size_t>(id)]);
+      finish(scene, before_, now_, i, id, blocks[id]);
     }
   }
   if (!now_.reason.empty()) draw_note(scene, now_, {0, kRequests + kGap, room.w, 32});

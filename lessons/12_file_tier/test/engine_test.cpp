@@ -4,8 +4,8 @@
 #include <fstream>
 
 #include "common/error.h"
+#include "lessons/05_refcount_cow/test/block_memory.h"
 #include "restarts.h"
-#include "tests/support/kv_shape.h"
 #include "tests/support/windowed_model.h"
 
 using namespace lesson12_test;
@@ -33,7 +33,7 @@ struct InFolder {
 /// Two blocks are on their way to the host, and the device has lost them.
 struct Offloaded {
   explicit Offloaded(lesson12::BlockFile* file = nullptr)
-      : tiers(cache, memory, file, stream, {}, kv::RunJobs::kAtOnce) {
+      : tiers(device.regions, memory, file, stream, {}, kv::RunJobs::kAtOnce) {
     REQUIRE(manager.allocate_slots(1, 5));
     manager.cache_blocks(1, tokens, hashes, 5);
     manager.free(1);
@@ -46,14 +46,13 @@ struct Offloaded {
     return manager.find_in_host(tokens, hashes, manager.get_computed_blocks(tokens, hashes));
   }
   void load() {
-    int64_t room = 3;
-    REQUIRE(manager.load(3, tokens, hashes, room));
+    manager.load(3, tokens, hashes, manager.get_computed_blocks(tokens, hashes));
     REQUIRE(tiers.swapper().loads().size() == 2);
   }
 
   kv::Stream stream{kv::Device::kCpu};
-  lesson12::PagedKvCache cache{kvtest::shape(1, 1, 8), stream, 6, 2};
-  lesson11::HostBlocks memory{cache.bytes_per_block(), kv::Device::kCpu, 4};
+  lesson05_test::BlockMemory device{1, 6, {64, 64}, stream, 2};
+  lesson11::HostBlocks memory{device.regions.bytes_per_block(), kv::Device::kCpu, 4};
   lesson12::Tiers tiers;
   lesson11::HostTierManager& manager = tiers.manager();
   std::vector<int32_t> tokens{1, 2, 3, 4, 5};
@@ -62,7 +61,8 @@ struct Offloaded {
 
 }  // namespace
 
-TEST_CASE("starts, rounds, pools of any size, hashes that collide: the bits of a flat cache") {
+TEST_CASE("starts, rounds, pools of any size, hashes that collide: the bits of a flat cache" *
+          doctest::test_suite("sweep")) {
   check_starts(kvtest::shipped_model(), 16);
 }
 
@@ -139,9 +139,10 @@ TEST_CASE_FIXTURE(InFolder, "a flipped bit in the host's memory is found, and ch
 
 TEST_CASE("a block that was damaged is counted at its place, and found nowhere") {
   int num_moved = 0;  // blocks with another id on the device than in the host
-  for (const auto& way : {std::pair{false, 1}, {true, 1}, {false, 2}, {true, 2}}) {
-    const bool in_host = way.first;  // no structured binding: CAPTURE refers to it in a lambda
-    const int num_held = way.second, num_damaged = num_held;  // of the two that are loaded
+  for (const auto& direction : {std::pair{false, 1}, {true, 1}, {false, 2}, {true, 2}}) {
+    const bool in_host =
+        direction.first;  // no structured binding: CAPTURE refers to it in a lambda
+    const int num_held = direction.second, num_damaged = num_held;  // of the two that are loaded
     CAPTURE(in_host);
     CAPTURE(num_held);
     Offloaded at;
@@ -156,7 +157,7 @@ TEST_CASE("a block that was damaged is counted at its place, and found nowhere")
     const auto loads = at.tiers.swapper().loads();
     num_moved += loads[0].move.device != loads[0].move.host;
     for (size_t i = 0; !in_host && i < static_cast<size_t>(num_damaged); ++i) {
-      *at.cache.layer(0).piece(loads[i].move.device, 1).data ^= std::byte{1};
+      *at.device.regions.list()[1].block(loads[i].move.device) ^= std::byte{1};
     }
     at.tiers.settle();
     CHECK(at.tiers.metrics().num_damaged_to_device == (in_host ? 0 : num_damaged));
@@ -172,7 +173,7 @@ TEST_CASE("of two damaged blocks each is counted at its own place") {
   at.tiers.settle();
   at.memory.block(at.found_in_host()[0])[0] ^= std::byte{1};
   at.load();
-  *at.cache.layer(0).piece(at.tiers.swapper().loads()[1].move.device, 1).data ^= std::byte{1};
+  *at.device.regions.list()[1].block(at.tiers.swapper().loads()[1].move.device) ^= std::byte{1};
   at.tiers.settle();
   CHECK(at.tiers.metrics().num_damaged_in_host == 1);
   CHECK(at.tiers.metrics().num_damaged_to_device == 1);

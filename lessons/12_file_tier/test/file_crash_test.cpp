@@ -14,7 +14,7 @@
 #include <map>
 #include <thread>
 
-#include "common/at_end.h"
+#include "common/defer.h"
 #include "file_changes.h"
 
 std::function<void(const lesson12_test::Change&)> lesson12_test::on_file_change;
@@ -58,7 +58,7 @@ constexpr int kRecords = 3;
 using Held = std::vector<int64_t>;  // [kRecords] as number_in() gives them
 
 void replay(Bytes& image, const Change& change) {
-  if (change.kind == Change::Kind::kResize) image.resize(static_cast<size_t>(change.at));
+  if (change.kind == Change::Kind::kResize) image.resize(change.at);
   if (change.kind != Change::Kind::kWrite || change.bytes.empty()) return;
   const size_t end = static_cast<size_t>(change.at) + change.bytes.size();
   image.resize(std::max(image.size(), end));
@@ -83,7 +83,7 @@ struct Story {
     const kvtest::TempDir dir;
     kvtest::Random random(seed);
     on_file_change = [&](const Change& change) { changes.push_back(change); };
-    const kv::AtEnd stop{[] { on_file_change = nullptr; }};
+    const kv::Defer stop{[] { on_file_change = nullptr; }};
     Held now(kRecords);
     int64_t number = 0;
     for (int session = 0; session < 2; ++session) {
@@ -94,7 +94,7 @@ struct Story {
         const int record = 1 + random.below(kRecords);
         const int what = random.below(12);
         if (what == 0) {
-          file.clear();
+          file.clear(kShape.fingerprint);
           now.assign(kRecords, 0);
         } else if (what == 1) {
           file.sync();
@@ -118,7 +118,7 @@ Bytes after_a_power_cut(const std::vector<Change>& changes, size_t end, kvtest::
   std::vector<Change> window(changes.begin() + static_cast<std::ptrdiff_t>(synced),
                              changes.begin() + static_cast<std::ptrdiff_t>(end));
   for (size_t i = window.size(); i > 1; --i) {
-    const auto other = static_cast<size_t>(random.below(i));
+    const size_t other = random.below(i);
     if (window[i - 1].kind == window[other].kind) std::swap(window[i - 1], window[other]);
   }
   for (Change& change : window) {
@@ -129,7 +129,7 @@ Bytes after_a_power_cut(const std::vector<Change>& changes, size_t end, kvtest::
     if (what == 1 && sectors > 0) {
       change.bytes.resize(kSector * static_cast<size_t>(random.below(sectors)));
     } else if (what == 1 && change.bytes.size() > 8 && change.at >= kPage) {
-      change.bytes.resize(static_cast<size_t>(random.below(change.bytes.size())));
+      change.bytes.resize(random.below(change.bytes.size()));
     }
     replay(image, change);
   }
@@ -146,10 +146,10 @@ TEST_CASE("a write that fails is the last one, and costs no other record") {
     for (const int32_t record : {1, 2}) REQUIRE(write(file, record, block_of(record)));
     int num_writes = 0;
     on_file_change = [&](const Change&) { file_change_fails = ++num_writes == failing; };
-    const kv::AtEnd stop{[] { on_file_change = nullptr; }};
+    const kv::Defer stop{[] { on_file_change = nullptr; }};
     CHECK_FALSE(write(file, 1, block_of(3)));
     CHECK(num_writes == failing);
-    CHECK(number_in(file, 1) == (failing == 1 ? 1 : 0));  // as long as the name is there
+    CHECK(number_in(file, 1) == (failing == 1 ? 1 : 0));  // until the magic number went
     CHECK(number_in(file, 2) == 2);
   }
 }

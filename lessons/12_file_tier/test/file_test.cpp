@@ -120,7 +120,7 @@ TEST_CASE_FIXTURE(FileTest, "what is no file of blocks is refused") {
 
 TEST_CASE_FIXTURE(FileTest, "a file whose making was interrupted is made again") {
   for (const int64_t size : {int64_t{0}, int64_t{512}, kPage}) {
-    put_bytes(path(), Bytes(static_cast<size_t>(size)));
+    put_bytes(path(), Bytes(size));
     CHECK(write(*std::make_unique<BlockFile>(path(), kShape), 1, block_of(1)));
     CHECK(numbers_in(open()) == Numbers{1});
   }
@@ -184,11 +184,24 @@ TEST_CASE_FIXTURE(FileTest, "what was cleared does not come back") {
   {
     BlockFile file = open();
     for (const int32_t record : {1, 2, 3, 4}) CHECK(write(file, record, block_of(record)));
-    file.clear();
+    file.clear(kShape.fingerprint);
     CHECK(numbers_in(file).empty());
     CHECK(write(file, 3, block_of(30)));
   }
   CHECK(numbers_in(open()) == Numbers{0, 0, 30});
+}
+
+TEST_CASE_FIXTURE(FileTest, "a file that was cleared for new weights is the new model's") {
+  FileShape other = kShape;
+  other.fingerprint = 7;
+  {
+    BlockFile file = open();
+    CHECK(write(file, 1, block_of(1)));
+    file.clear(other.fingerprint);
+    CHECK(write(file, 2, block_of(20)));
+  }
+  CHECK_THROWS_AS(open(), kv::UserError);
+  CHECK(numbers_in(BlockFile(path(), other)) == Numbers{0, 20});
 }
 
 TEST_CASE_FIXTURE(FileTest, "a file that was cut has the records before the cut") {
@@ -197,7 +210,7 @@ TEST_CASE_FIXTURE(FileTest, "a file that was cut has the records before the cut"
     for (const int32_t record : {1, 2, 3}) CHECK(write(file, record, block_of(record)));
   }
   const Bytes whole = bytes_of(path());
-  CHECK(whole.size() == static_cast<size_t>(kPage + 2 * kRecord + kPage + kShape.bytes_per_block));
+  CHECK(std::ssize(whole) == kPage + 2 * kRecord + kPage + kShape.bytes_per_block);
   std::vector<int64_t> cuts;
   for (int64_t end = kPage; end <= kPage + 3 * kRecord; end += kPage) {
     for (int64_t near = -74; near <= 74; ++near) cuts.push_back(end + near);
@@ -206,7 +219,7 @@ TEST_CASE_FIXTURE(FileTest, "a file that was cut has the records before the cut"
   for (int i = 0; i < 200; ++i) cuts.push_back(48 + random.below(whole.size()));
   for (const int64_t cut : cuts) {
     const int64_t size = std::min(cut, static_cast<int64_t>(whole.size()));
-    put_bytes(path(), std::span(whole).first(static_cast<size_t>(size)));
+    put_bytes(path(), std::span(whole).first(size));
     const BlockFile file = open();
     for (int32_t record = 1; record <= 3; ++record) {
       const int64_t end = kPage + (record - 1) * kRecord + kPage + kShape.bytes_per_block;
@@ -231,7 +244,7 @@ TEST_CASE_FIXTURE(FileTest, "any flipped bit costs its record, and no other") {
     look();
     REQUIRE(::pwrite(fd, &bytes[at], 1, static_cast<off_t>(at)) == 1);
   };
-  const auto padding = static_cast<size_t>(2 * kPage + kShape.bytes_per_block);
+  const size_t padding = 2 * kPage + kShape.bytes_per_block;
   for (size_t at = kPage; at < padding; ++at) {
     for (int bit = 0; bit < 8; ++bit) flipped(at, bit, [&] { REQUIRE(number_in(file, 1) <= 0); });
   }

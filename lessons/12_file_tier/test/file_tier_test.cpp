@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/at_end.h"
+#include "common/defer.h"
 #include "common/error.h"
 #include "file_changes.h"
 #include "places.h"
@@ -32,7 +32,7 @@ struct InFolder {
   /// Flips a bit of the file, which is closed.
   void flip(int64_t at) const {
     auto bytes = lesson12_test::bytes_of(path());
-    flip_bit(bytes[static_cast<size_t>(at)]);
+    flip_bit(bytes[at]);
     lesson12_test::put_bytes(path(), bytes);
   }
 };
@@ -58,7 +58,7 @@ TEST_CASE_FIXTURE(InFolder, "what is offloaded is in the file, and found by the 
       content.assign(block.begin(), block.end());
     }
     Places again(path(), run);
-    CHECK(again.metrics.num_restored == 2);
+    REQUIRE(again.metrics.num_restored == 2);
     CHECK(again.can_be_found(30));
     CHECK(again.can_be_found(40));
     CHECK(again.pool.index().block(host)->prefix == 30);  // its number, and not a new one
@@ -96,7 +96,7 @@ TEST_CASE_FIXTURE(InFolder, "a start goes on when all that it found is on the di
       synced = change.kind == lesson12_test::Change::Kind::kSync;
       num_writes += change.kind == lesson12_test::Change::Kind::kWrite;
     };
-    const kv::AtEnd stop{[] { on_file_change = nullptr; }};
+    const kv::Defer stop{[] { on_file_change = nullptr; }};
     const Places places(path());
     return synced;
   };
@@ -165,9 +165,9 @@ TEST_CASE_FIXTURE(InFolder, "damage in the host's memory, or on the way to the d
   CHECK(places.load(host, 3) == Moves{{3, host}});
   flip_bit(places.memory.block(host)[8]);
   // On the way: a block of the device changes between its load and the check.
-  places.swapper.wait(places.swapper.start(Way::kLoad, Moves{{4, host}}));
+  places.swapper.wait(places.swapper.start(Direction::kLoad, Moves{{4, host}}));
   places.swapper.completed();
-  flip_bit(*places.cache.layer(1).piece(4, 1).data);
+  flip_bit(*places.device.regions.layer(1)[1].block(4));
   CHECK(places.swapper.verify() == Moves{{4, host}});
   CHECK(checksum_of(places.memory.block(host)) == places.swapper.checksums()[host]);
   CHECK(places.pool.num_used() == 0);
@@ -176,18 +176,10 @@ TEST_CASE_FIXTURE(InFolder, "damage in the host's memory, or on the way to the d
 TEST_CASE_FIXTURE(InFolder,
                   "a block in FP8 comes back with its scales, from the host and the file") {
   const auto bytes_on_device = [](Places& places, int32_t id) {
-    std::vector<std::byte> all;
-    for (int layer = 0; layer < 2; ++layer) {
-      const lesson03::KvBlocks blocks = places.cache.layer(layer);
-      for (int i = 0; i < 3; ++i) {
-        const lesson03::Piece piece = blocks.piece(id, i);
-        all.insert(all.end(), piece.data, piece.data + piece.bytes);
-      }
-    }
-    return all;
+    return lesson05_test::read_block(places.device.regions, id, places.stream);
   };
   constexpr auto kRun = kv::RunJobs::kAtOnce;
-  std::vector<std::byte> computed;
+  lesson05_test::Bytes computed;
   int32_t host = 0;
   {
     Places places(path(), kRun, kv::KvFormat::kFp8);
@@ -197,11 +189,11 @@ TEST_CASE_FIXTURE(InFolder,
     CHECK(places.load(host, 2).empty());
     CHECK(bytes_on_device(places, 2) == computed);
     // A scale that changes on the way to the device, and one in the host's memory.
-    places.swapper.wait(places.swapper.start(Way::kLoad, Moves{{4, host}}));
+    places.swapper.wait(places.swapper.start(Direction::kLoad, Moves{{4, host}}));
     places.swapper.completed();
-    flip_bit(*places.cache.layer(1).piece(4, 2).data);
+    flip_bit(*places.device.regions.layer(1)[2].block(4));
     CHECK(places.swapper.verify() == Moves{{4, host}});
-    const auto scale = static_cast<size_t>(places.cache.layer(0).piece(0, 2).begin);
+    const size_t scale = places.device.regions.layer(0)[2].begin;
     flip_bit(places.memory.block(host)[scale]);
     CHECK(places.load(host, 3) == Moves{{3, host}});
   }
@@ -211,7 +203,7 @@ TEST_CASE_FIXTURE(InFolder,
     CHECK(again.load(host, 5).empty());
     CHECK(bytes_on_device(again, 5) == computed);
     // A scale that changes in the file.
-    flip(FileLayout(again.file.shape()).content_of(host) + again.cache.layer(0).piece(0, 2).begin);
+    flip(FileLayout(again.file.shape()).content_of(host) + again.device.regions.layer(0)[2].begin);
   }
   CHECK(Places(path(), kRun, kv::KvFormat::kFp8).metrics.num_damaged_in_file == 1);
   CHECK_THROWS_WITH_AS(Places(path(), kRun), doctest::Contains("in FP8"), kv::UserError);
@@ -220,8 +212,7 @@ TEST_CASE_FIXTURE(InFolder,
 TEST_CASE_FIXTURE(InFolder, "a restored block has its parent and its number") {
   {
     Places places(path());
-    const std::vector<std::byte> content(static_cast<size_t>(places.file.shape().bytes_per_block),
-                                         std::byte{9});
+    const std::vector<std::byte> content(places.file.shape().bytes_per_block, std::byte{9});
     REQUIRE(places.file.write(1,
                               {.content_checksum = lesson12::checksum_of(content),
                                .age = 1,
@@ -317,7 +308,7 @@ TEST_CASE_FIXTURE(InFolder, "a block that cannot be written stays in the host, w
     CHECK(places.metrics.num_damaged_to_host == 0);
     CHECK(places.can_be_found(10));
     CHECK(places.pool.num_used() == 0);
-    places.tier.forget_all();
+    places.tier.forget_all(places.file.shape().fingerprint);
   }
 }
 
@@ -327,7 +318,7 @@ TEST_CASE_FIXTURE(InFolder, "what was forgotten does not come back") {
     places.offload(1, 10);
     places.complete();
     places.pool.reset_prefix_cache();
-    places.tier.forget_all();
+    places.tier.forget_all(places.file.shape().fingerprint);
   }
   CHECK(Places(path()).metrics.num_restored == 0);
 }

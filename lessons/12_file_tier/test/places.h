@@ -4,12 +4,11 @@
 
 #include <filesystem>
 #include <optional>
-#include <random>
 #include <vector>
 
 #include "checked_swapper.h"
 #include "file_tier.h"
-#include "tests/support/kv_shape.h"
+#include "lessons/05_refcount_cow/test/block_memory.h"
 
 namespace lesson12_test {
 
@@ -17,47 +16,42 @@ using lesson11::BlockMove;
 using lesson12::BlockFile;
 using lesson12::BlockPool;
 using lesson12::CheckedSwapper;
+using lesson12::Direction;
 using lesson12::FileMetrics;
 using lesson12::FileTier;
 using lesson12::HostBlocks;
 using lesson12::Job;
-using lesson12::PagedKvCache;
-using lesson12::Way;
 using Moves = std::vector<BlockMove>;
 
 constexpr int kBlockSize = 2, kBlocks = 6;
 
-/// A device, a host and a file, with blocks of two layers. Block `id` of the device holds the
-/// numbers that follow from its id.
+/// A device, a host and a file, with blocks of two layers. The
+/// device's blocks hold random bytes.
 struct Places {
   explicit Places(const std::filesystem::path& path, kv::RunJobs run = kv::RunJobs::kAtOnce,
                   kv::KvFormat format = kv::KvFormat::kActivations)
       : stream(kv::Device::kCpu),
-        cache(kvtest::shape(2, 1, 8), stream, kBlocks + 1, kBlockSize, 0, format),
-        memory(cache.bytes_per_block(), kv::Device::kCpu, kBlocks + 1),
+        device(2, kBlocks + 1,
+               format == kv::KvFormat::kFp8
+                   ? lesson05_test::with_scales(1, 8, kBlockSize)
+                   : lesson05_test::k_and_v(1, 8, kBlockSize, kv::Device::kCpu),
+               stream, kBlockSize),
+        memory(device.regions.bytes_per_block(), kv::Device::kCpu, kBlocks + 1),
         file(path, {.fingerprint = 12,
                     .block_size = kBlockSize,
-                    .bytes_per_block = cache.bytes_per_block(),
+                    .bytes_per_block = device.regions.bytes_per_block(),
                     .format = static_cast<int64_t>(format)}),
         pool(kBlocks, kBlockSize, lesson07::FreeOrder::kUnhashedFirst),
-        swapper(cache, memory, pool, stream),
+        swapper(device.regions, memory, pool, stream),
         tier(file, memory, pool, swapper.checksums(), metrics, run) {
-    std::mt19937 rng(7);
-    for (int32_t id = 1; id <= kBlocks; ++id) {
-      for (int layer = 0; layer < 2; ++layer) {
-        for (int i = 0; i < cache.layer(0).num_pieces(); ++i) {
-          const lesson03::Piece piece = cache.layer(layer).piece(id, i);
-          for (int at = 0; at < piece.bytes; ++at) piece.data[at] = static_cast<std::byte>(rng());
-        }
-      }
-    }
+    lesson05_test::fill_randomly(device.regions, stream);
   }
 
   /// Block `id` of the device is offloaded: `num` stands for its prefix and its tokens. Returns the
   /// block of the host.
   int32_t offload(int32_t id, int num, const lesson06::ExtraKeys& extra_keys = {}) {
     const int32_t host = pool.queue().first(1)[0]->id;
-    const Job job = swapper.start(Way::kOffload, Moves{{id, host}});
+    const Job job = swapper.start(Direction::kOffload, Moves{{id, host}});
     std::vector<int32_t> ids(1);
     pool.get_new_blocks(ids);
     const std::vector<int32_t> tokens(kBlockSize, num);
@@ -77,7 +71,7 @@ struct Places {
   }
   /// Loads a block of the host, as lesson 11's manager does.
   Moves load(int32_t host, int32_t id) {
-    swapper.wait(swapper.start(Way::kLoad, Moves{{id, host}}));
+    swapper.wait(swapper.start(Direction::kLoad, Moves{{id, host}}));
     swapper.completed();
     return swapper.verify();
   }
@@ -90,7 +84,7 @@ struct Places {
   }
 
   kv::Stream stream;
-  PagedKvCache cache;
+  lesson05_test::BlockMemory device;
   HostBlocks memory;
   BlockFile file;
   BlockPool pool;

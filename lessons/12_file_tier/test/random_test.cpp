@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "common/at_end.h"
+#include "common/defer.h"
 #include "common/error.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "lessons/11_host_tier/test/prefixes.h"
@@ -44,29 +44,31 @@ struct Settings {
     block_size = random.from(1, 3);
     is_threaded = random.from(0, 7) == 0;
     budget = random.from(0, 1) == 0 ? 64 : 5;
-    if (random.from(0, 1) == 0) format = kv::KvFormat::kFp8;
+    scales = random.from(0, 1) == 0;
   }
   std::string text() const {
     return fmt::format("pools of {} and {} blocks of {}{}, {} bits of hash, budget {}{}", device,
-                       host, block_size, format == kv::KvFormat::kFp8 ? " in FP8" : "", bits,
-                       budget, is_threaded ? ", a thread that writes" : "");
+                       host, block_size, scales ? " with scales" : "", bits, budget,
+                       is_threaded ? ", a thread that writes" : "");
   }
   int bits = 64, device = 4, host = 8, block_size = 2, budget = 64;
   bool is_threaded = false;
-  kv::KvFormat format = kv::KvFormat::kActivations;
+  bool scales = false;  // a third region in each layer
 };
 
 /// All that ends with the process.
 struct Process {
   Process(const std::filesystem::path& path, const Settings& settings)
       : stream(kv::Device::kCpu),
-        cache(lesson11_test::shape_in(settings.format), stream, settings.device + 1,
-              settings.block_size, 0, settings.format),
-        memory(cache.bytes_per_block(), kv::Device::kCpu, settings.host + 1),
+        device(2, settings.device + 1,
+               lesson11_test::sizes_of(settings.block_size, settings.scales), stream,
+               settings.block_size),
+        memory(device.regions.bytes_per_block(), kv::Device::kCpu, settings.host + 1),
         file(path, {.fingerprint = 12,
                     .block_size = settings.block_size,
-                    .bytes_per_block = cache.bytes_per_block()}),
-        tiers(cache, memory, &file, stream, {.hasher = lesson06::narrow_hasher(settings.bits)},
+                    .bytes_per_block = device.regions.bytes_per_block()}),
+        tiers(device.regions, memory, &file, stream,
+              {.hasher = lesson06::narrow_hasher(settings.bits)},
               settings.is_threaded ? kv::RunJobs::kThread : kv::RunJobs::kAtOnce),
         scheduler(tiers.manager(), {.max_tokens_per_pass = settings.budget}) {}
 
@@ -83,7 +85,7 @@ struct Process {
   }
 
   kv::Stream stream;
-  PagedKvCache cache;
+  lesson05_test::BlockMemory device;
   HostBlocks memory;
   BlockFile file;
   Tiers tiers;
@@ -150,7 +152,7 @@ class Run : private Settings {
   void submit(kvtest::Random& random) {
     text_ = "too many to submit one";
     if (ids_.size() >= 6) return;
-    Tokens prompt(static_cast<size_t>(1 + random.below(9)));
+    Tokens prompt(1 + random.below(9));
     for (int32_t& token : prompt) token = random.below(4) == 0 ? 1 : 0;
     const int max_tokens = 1 + random.below(4);
     text_ = fmt::format("submit {}: {}, up to {} more", next_, fmt::join(prompt, " "), max_tokens);
@@ -171,7 +173,7 @@ class Run : private Settings {
     const auto chunks = scheduler.schedule().chunks;
     if (chunks.empty()) return tiers.manager().wait_for_load();
     tiers.swapper().wait(tiers.manager().take_write_job());
-    lesson11_test::run_chunks(process_->cache, scheduler, chunks,
+    lesson11_test::run_chunks(process_->device.regions, scheduler, chunks,
                               [&](const auto& request) { return prefixes_.of(request.tokens); });
     scheduler.update(chunks);
     lesson11_test::add_tokens(scheduler, chunks, token, [&](int64_t id) {
@@ -183,7 +185,7 @@ class Run : private Settings {
   void abort(kvtest::Random& random) {
     text_ = "no request to abort";
     if (ids_.empty()) return;
-    const int64_t id = ids_[static_cast<size_t>(random.below(ids_.size()))];
+    const int64_t id = ids_[random.below(ids_.size())];
     text_ = fmt::format("abort {}", id);
     process_->scheduler.finish(id);
     std::erase(ids_, id);
@@ -197,20 +199,19 @@ class Run : private Settings {
     if (where < 2 && !loads.empty()) {
       const BlockMove move = loads.front().move;
       text_ = fmt::format("block {} is damaged on its way to the device", move.device);
-      lesson11_test::first_byte(process_->cache, move.device,
-                                static_cast<size_t>(random.below(6))) ^= bit;
+      lesson11_test::first_byte(process_->device.regions, move.device, random.below(6)) ^= bit;
     } else if (where < 3) {
-      const auto id = static_cast<int32_t>(1 + random.below(static_cast<size_t>(host)));
+      const auto id = static_cast<int32_t>(1 + random.below(host));
       text_ = fmt::format("block {} of the host is damaged", id);
       if (is_threaded) process_->tiers.settle();  // else the thread may be reading it
       const auto block = process_->memory.block(id);
-      block[static_cast<size_t>(random.below(block.size()))] ^= bit;
+      block[random.below(block.size())] ^= bit;
       is_hurt_ = true;
     } else {
       const auto size = static_cast<int64_t>(std::filesystem::file_size(path_));
       text_ = "the file has no record";
       if (size <= kPage) return;
-      const int64_t at = kPage + random.below(static_cast<size_t>(size - kPage));
+      const int64_t at = kPage + random.below(size - kPage);
       text_ = fmt::format("byte {} of the file is damaged", at);
       std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
       const int byte = file.seekg(at).get();
@@ -242,7 +243,7 @@ class Run : private Settings {
       return !is_lost;
     };
     {
-      const kv::AtEnd none_is_lost{[] { kv::File::reaches_disk = nullptr; }};
+      const kv::Defer none_is_lost{[] { kv::File::reaches_disk = nullptr; }};
       process_->tiers.complete();
       end();
     }
@@ -252,7 +253,7 @@ class Run : private Settings {
   }
   void reset() {
     text_ = "reset";
-    process_->tiers.forget_file();
+    process_->tiers.forget_file(12);
     kvtest::require(process_->scheduler.reset_prefix_cache(true), "a reset is refused");
     kvtest::require(process_->in_host().empty(), "the host keeps blocks");
   }

@@ -98,6 +98,7 @@ nlohmann::json measure_stores(const kv::Console& console) {
 double prefill_seconds(kv::Model& model, int num_tokens, bool by_layer) {
   const int num_blocks = num_tokens / kBlockSize;
   PagedKvCache cache(model.config(), model.stream(), num_blocks + 1, kBlockSize);
+  const lesson13::BlockRegions regions = lesson05::regions_of(cache, model.stream());
   const HostBlocks memory(cache.bytes_per_block(), model.device(), 2 * num_blocks + 2);
   MemoryStore store(0);  // keeps nothing
   const std::vector<int32_t> tokens = kv::request_of_length(num_tokens, 1).prompt;
@@ -105,7 +106,7 @@ double prefill_seconds(kv::Model& model, int num_tokens, bool by_layer) {
   kv::TokenChooser chooser(model, true);
   std::vector<double> seconds;
   for (int i = 0; i <= kRepeats; ++i) {
-    SharedTier tier(cache, memory, store, 1, model.stream(), {}, {}, kv::RunJobs::kAtOnce);
+    SharedTier tier(regions, memory, store, 1, model.stream(), {}, {}, kv::RunJobs::kAtOnce);
     GatheringAttention gathering(model.config(), cache, tier);
     HostTierManager& manager = tier.manager();
     tier.add(1, tokens, {}, false);

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <csignal>
 #include <deque>
 #include <functional>
 #include <vector>
 
 #include "common/error.h"
+#include "common/url.h"
 
 #if __has_include(<hiredis/hiredis.h>)
 #include <hiredis/hiredis.h>
@@ -27,30 +27,22 @@ RedisAddress parse_redis_address(const std::string& text) {
     address.host = text.substr(5);
     return address;
   }
-  std::string rest = text.starts_with("redis://") ? text.substr(8) : "";
-  const size_t at = rest.rfind('@'), user_end = rest.find(':');
-  if (at != std::string::npos && user_end < at) {
-    address.user = rest.substr(0, user_end);
-    address.password = rest.substr(user_end + 1, at - user_end - 1);
-    rest = rest.substr(at + 1);
-  }
-  address.port = 6379;
-  const size_t colon = rest.rfind(':');
-  address.host = rest.substr(0, colon);
-  bool good = !address.host.empty() && address.host.find('@') == std::string::npos;
-  if (colon != std::string::npos) {
-    const char* const end = rest.data() + rest.size();
-    const auto read = std::from_chars(rest.data() + colon + 1, end, address.port);
-    good = good && read.ec == std::errc() && read.ptr == end && address.port > 0 &&
-           address.port < 65536;
-  }
-  if (!good) {
+  const std::optional<kv::Url> url = kv::parse_url(text);
+  // Database 0 is the one that a connection has; a cluster has no other.
+  const bool first_database =
+      url && (url->path.empty() || url->path == "/" || url->path == "/0" || url->path == "/0/");
+  const bool named = url && (url->user.empty() || !url->password.empty());
+  if (!named || url->scheme != "redis" || !first_database || url->port == 0) {
     kv::user_error(
         "store {}: wanted redis://host:port or unix:/path; with a password "
-        "redis://user:password@host:port",
-        text.substr(text.rfind('@') + 1));
+        "redis://user:password@host:port, in which %40 stands for @, %2F for / and %25 for %; of "
+        "the databases /0 alone",
+        kv::without_password(text));
   }
-  return address;
+  return {.host = url->host,
+          .port = url->port.value_or(6379),
+          .password = url->password,
+          .user = url->user};
 }
 
 int slot_of_key(const std::string& key) {
@@ -119,7 +111,7 @@ class Node {
   void send_now(std::string_view bytes) {
     while (context_ && !bytes.empty()) {
       const ssize_t sent = ::send(context_->fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      sent <= 0 ? fail() : bytes.remove_prefix(static_cast<size_t>(sent));
+      sent <= 0 ? fail() : bytes.remove_prefix(sent);
     }
   }
   bool is_connected() const { return context_ != nullptr; }
@@ -170,7 +162,7 @@ class RedisStore final : public BlockStore {
       is_there[i] = reply.type == REDIS_REPLY_INTEGER && reply.integer == 1;
     });
     if (!answered) return {};
-    return static_cast<size_t>(std::ranges::find(is_there, false) - is_there.begin());
+    return std::ranges::find(is_there, false) - is_there.begin();
   }
   void get(std::span<const BlockName> names, const OnValue& on_value) override {
     size_t next = 0;  // those before it have come
@@ -218,13 +210,11 @@ class RedisStore final : public BlockStore {
     }
   }
 
-  Node& node_of(const std::string& key) {
-    return nodes_[node_of_slot_[static_cast<size_t>(slot_of_key(key))]];
-  }
-  /// After some errors the nodes are asked anew for their slots.
+  Node& node_of(const std::string& key) { return nodes_[node_of_slot_[slot_of_key(key)]]; }
+  /// After some errors the nodes are asked again for their slots.
   bool is_error(const redisReply& reply) {
     if (reply.type != REDIS_REPLY_ERROR) return false;
-    const std::string_view error(reply.str, static_cast<size_t>(reply.len));
+    const std::string_view error(reply.str, reply.len);
     if (error.starts_with("MOVED") || error.starts_with("CLUSTERDOWN")) slots_are_known_ = false;
     return true;
   }
@@ -232,7 +222,7 @@ class RedisStore final : public BlockStore {
   /// The node at this address, which is made if there is none.
   size_t index_of(const RedisAddress& address) {
     const auto found = std::ranges::find(nodes_, address, &Node::address);
-    const auto index = static_cast<size_t>(found - nodes_.begin());
+    const size_t index = found - nodes_.begin();
     if (found == nodes_.end()) nodes_.emplace_back(address, options_, slots_are_known_);
     return index;
   }
@@ -248,7 +238,7 @@ class RedisStore final : public BlockStore {
     }
     if (!reply) return;
     slots_are_known_ = true;
-    node_of_slot_.fill(static_cast<size_t>(asked - nodes_.begin()));
+    node_of_slot_.fill(asked - nodes_.begin());
     if (reply->type != REDIS_REPLY_ARRAY) return;
     const RedisAddress address_of_asked = asked->address();
     for (size_t i = 0; i < reply->elements; ++i) {  // begin, end, and the node: host and port
@@ -262,7 +252,7 @@ class RedisStore final : public BlockStore {
       }
       const size_t index = index_of(address);
       for (auto slot = range.element[0]->integer; slot <= range.element[1]->integer; ++slot) {
-        node_of_slot_.at(static_cast<size_t>(slot)) = index;
+        node_of_slot_.at(slot) = index;
       }
     }
   }

@@ -17,7 +17,8 @@ struct RedisAddress {
   std::string user = {};  // empty means Redis' default user
   friend bool operator==(const RedisAddress&, const RedisAddress&) = default;
 };
-/// "redis://user:password@host:port" (user, password and port may be missing) or "unix:/path".
+/// "redis://user:password@host:port" (user, password and port may be missing, a /0 may follow) or
+/// "unix:/path".
 /// Throws UserError for anything else.
 RedisAddress parse_redis_address(const std::string& text);
 

@@ -40,8 +40,9 @@ bool PageStore::put(const BlockName& name, std::string_view value) {
 
 PageServer::PageServer(BlockStore& store, const PageSettings& settings)
     : cache(lesson12::one_number(), stream, settings.blocks + 1, kBlockSize),
+      regions(lesson05::regions_of(cache, stream)),
       memory(kBytesPerBlock, kv::Device::kCpu, 4 * settings.blocks + 1),
-      tier(cache, memory, store, kFingerprint, stream, {},
+      tier(regions, memory, store, kFingerprint, stream, {},
            {.secret = settings.has_secret ? "secret" : "", .check_every = settings.check_every},
            kv::RunJobs::kAtOnce),
       scheduler(tier.manager(), {.max_tokens_per_pass = 16}) {}
@@ -56,7 +57,8 @@ SharedTierPage::SharedTierPage(const viz::PageContext& context)
     : PoolPage({.lesson = "13",
                 .title = "One cache for many servers",
                 .summary = "A block has a name that means the same on every server. What one "
-                           "server has computed, the other one loads from the store."},
+                           "server has computed, the other one loads from the store.",
+                .opening = {"submit one A 14 1", "pass one 2"}},
                context) {
   const auto which = viz::choice("one|two").field("server", "one");
   declare(
@@ -73,7 +75,7 @@ SharedTierPage::SharedTierPage(const viz::PageContext& context)
         [this](auto& w) {
           for (int i = 0; i < w[1].number && has_work(w[0].number); ++i) pass(w[0].number);
           if (shown_.reason.empty()) {
-            const auto& server = *servers_[static_cast<size_t>(w[0].number)];
+            const auto& server = *servers_[w[0].number];
             shown_.reason = kv::count_of(server.computed, "token") + " computed so far";
           }
           return tell(shown_.reason);
@@ -100,11 +102,11 @@ SharedTierPage::SharedTierPage(const viz::PageContext& context)
                                                : "the store does not answer");
                  }}
            .holding_if([this](auto& w) { return store_.is_there == (w[0].number == 1); }),
-       anew("pool",
-            {viz::number("BLOCKS", 2, 16), viz::choice("open|secret"), viz::number("CHECK", 0, 9)},
-            "start anew with an empty store; blocks of each device; with a common secret or not; "
-            "every CHECKth text is computed again and compared",
-            &PageSettings::blocks, &PageSettings::has_secret, &PageSettings::check_every)});
+       fresh("pool",
+             {viz::number("BLOCKS", 2, 16), viz::choice("open|secret"), viz::number("CHECK", 0, 9)},
+             "start over with an empty store; blocks of each device; with a common secret or not; "
+             "every CHECKth text is computed again and compared",
+             &PageSettings::blocks, &PageSettings::has_secret, &PageSettings::check_every)});
   reset();
 }
 
@@ -131,9 +133,9 @@ std::string SharedTierPage::why_not_submit(const viz::Words& words) const {
 }
 
 std::string SharedTierPage::submit(const viz::Words& words) {
-  PageServer& server = *servers_[static_cast<size_t>(words[0].number)];
+  PageServer& server = *servers_[words[0].number];
   const std::string& name = words[1].text;
-  server.scheduler.check_fits(next_id_, static_cast<size_t>(words[2].number), words[3].number);
+  server.scheduler.check_fits(next_id_, words[2].number, words[3].number);
   Asked& asked = shown_.asked.find(name) ? shown_.asked.at(name) : shown_.asked.add(name, {});
   asked.begin(next_id_++, words[2].number, words[3].number);
   asked.server = words[0].number;
@@ -168,7 +170,7 @@ bool SharedTierPage::has_work(int number) const {
 
 /// Runs a step of the server without a model.
 void SharedTierPage::pass(int number) {
-  PageServer& server = *servers_[static_cast<size_t>(number)];
+  PageServer& server = *servers_[number];
   SharedTier& tier = server.tier;
   for (const int64_t id : tier.complete()) start(server, id);
   load_waiting(server.scheduler, tier.manager());

@@ -69,6 +69,7 @@ struct PageServer {
 
   kv::Stream stream{kv::Device::kCpu};
   PagedKvCache cache;
+  BlockRegions regions;  // of the cache
   HostBlocks memory;
   SharedTier tier;
   Server::Scheduler scheduler;

@@ -14,7 +14,7 @@ using viz::State;
 Shown SharedTierPage::look() {
   for (Asked& asked : shown_.asked) {
     if (!asked.is_there()) continue;
-    const HostTierManager& manager = servers_[static_cast<size_t>(asked.server)]->tier.manager();
+    const HostTierManager& manager = servers_[asked.server]->tier.manager();
     asked.doing = manager.holds(asked.id) ? "runs" : "waits";
   }
   shown_.shelves = {};
@@ -32,8 +32,8 @@ void SharedTierPage::look_at(const PageServer& server, Shelf& shelf) const {
   shelf = viz::shelf_blocks(manager.pool(), name_of);
   const viz::ShelfBlocks host = viz::shelf_blocks(manager.host(), name_of);
   for (const auto& [job, move] : server.tier.swapper().loads()) {
-    viz::ShelfBlock& block = shelf[static_cast<size_t>(move.device)];
-    block = host[static_cast<size_t>(move.host)];
+    viz::ShelfBlock& block = shelf[move.device];
+    block = host[move.host];
     block.order = -1;
     block.state = State::kReserved;
   }
@@ -48,7 +48,7 @@ void SharedTierPage::look_at_store(Shelf& shelf) const {
   std::vector<std::byte> content(format.bytes_per_block);
   for (const auto& [name, entry] : store_.values.values()) {
     const int32_t place = store_.places.at(name);
-    viz::ShelfBlock& block = shelf[static_cast<size_t>(place)];
+    viz::ShelfBlock& block = shelf[place];
     std::tie(block.hue, block.name) = by_name_.at(name);
     const bool whole = format.decode(entry.value, name, tokens_.at(name), content).has_value();
     block.cached = whole;
@@ -77,7 +77,7 @@ std::string source(const Shown& before, size_t shelf, const std::string& name) {
 
 /// Adds to a block what only this page has: what a click selects, its source, and its damage.
 void finish(viz::Scene& scene, const Shown& before, size_t shelf, int32_t id, const Shelf& of) {
-  const viz::ShelfBlock& block = of[static_cast<size_t>(id)];
+  const viz::ShelfBlock& block = of[id];
   const std::string box = viz::shelf_block_id(static_cast<int>(shelf), id);
   if (block.name.empty()) return;
   if (shelf == kStore) scene.find(box)->selecting("value " + block.name);

@@ -11,7 +11,8 @@
 
 using namespace lesson13_test;
 
-TEST_CASE("two servers in turn, pools of any size, hashes that collide: the bits of a flat cache") {
+TEST_CASE("two servers in turn, pools of any size, hashes that collide: the bits of a flat cache" *
+          doctest::test_suite("sweep")) {
   check_servers(kvtest::shipped_model(), 16);
 }
 

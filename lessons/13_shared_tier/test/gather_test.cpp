@@ -14,15 +14,15 @@ const kv::Stream& stream() {
 }  // namespace
 
 TEST_CASE("gather_layer: all layers make the block as the host has it") {
-  check_gathers(1, 8, 1, stream());
-  check_gathers(8, 128, 16, stream());
-  check_gathers(3, 80, 5, stream());
+  check_gathers({32, 32}, stream());
+  check_gathers({65'536, 65'536}, stream());
+  check_gathers({4'800, 4'800}, stream());
 }
 
-TEST_CASE("gather_layer: a layer of a block in FP8 has its scales") {
-  check_gathers(1, 8, 1, stream(), kv::KvFormat::kFp8);
-  check_gathers(8, 128, 16, stream(), kv::KvFormat::kFp8);
-  check_gathers(3, 80, 5, stream(), kv::KvFormat::kFp8);
+TEST_CASE("gather_layer: regions of different sizes") {
+  check_gathers({8, 8, 16}, stream());
+  check_gathers({16'384, 16'384, 256}, stream());
+  check_gathers({1'200, 1'200, 32}, stream());
 }
 
 TEST_CASE("gather_layer refuses a layer or a block that is not there") {

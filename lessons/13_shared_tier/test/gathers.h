@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "gather_layer.h"
+#include "lessons/05_refcount_cow/test/block_memory.h"
 #include "lessons/11_host_tier/swap_blocks.h"
-#include "tests/support/kv_shape.h"
 
 namespace lesson13_test {
 
@@ -25,17 +25,16 @@ inline bool all_are(std::span<const std::byte> bytes, std::byte value) {
   return std::ranges::all_of(bytes, [&](std::byte byte) { return byte == value; });
 }
 
-/// Gathers some of the blocks of a cache of random bytes, layer by layer in any order. After the
+/// Gathers some of the blocks of random bytes, layer by layer in any order. After the
 /// first layer nothing else has been written; after the last one the blocks are whole.
-inline void check_gathers(int kv_heads, int head_dim, int block_size, const kv::Stream& stream,
-                          kv::KvFormat format = kv::KvFormat::kActivations, int num_blocks = 7) {
-  CAPTURE(head_dim);
-  CAPTURE(block_size);
+inline void check_gathers(const std::vector<int64_t>& bytes, const kv::Stream& stream,
+                          int num_blocks = 7) {
+  CAPTURE(bytes[0]);
   constexpr int kLayers = 3;
-  lesson13::PagedKvCache cache(kvtest::shape(kLayers, kv_heads, head_dim), stream, num_blocks,
-                               block_size, 2, format);
-  const lesson13::HostBlocks random(cache.bytes_per_block(), stream.device(), num_blocks);
-  const lesson13::HostBlocks host(cache.bytes_per_block(), stream.device(), num_blocks);
+  const lesson05_test::BlockMemory device(kLayers, num_blocks, bytes, stream);
+  const lesson13::BlockRegions& regions = device.regions;
+  const lesson13::HostBlocks random(regions.bytes_per_block(), stream.device(), num_blocks);
+  const lesson13::HostBlocks host(regions.bytes_per_block(), stream.device(), num_blocks);
   std::mt19937_64 rng(3);
   Moves all, some;
   for (int32_t id = 0; id < num_blocks; ++id) {
@@ -44,12 +43,14 @@ inline void check_gathers(int kv_heads, int head_dim, int block_size, const kv::
     if (id != 1) some.push_back({num_blocks - 1 - id, id});
   }
   lesson11::swap_blocks(
-      {.cache = &cache, .host = &random, .way = lesson11::Way::kLoad, .moves = all}, stream);
+      {.regions = &regions, .host = &random, .direction = lesson11::Direction::kLoad, .moves = all},
+      stream);
   std::memset(host.data(), 0, host.bytes_per_block() * static_cast<size_t>(num_blocks));
   const size_t layer_bytes = host.bytes_per_block() / kLayers;
   bool first = true;
   for (const int layer : {1, 2, 0}) {
-    lesson13::gather_layer({.cache = &cache, .host = &host, .layer = layer, .moves = some}, stream);
+    lesson13::gather_layer({.regions = &regions, .host = &host, .layer = layer, .moves = some},
+                           stream);
     stream.synchronize();
     for (const BlockMove& move : some) {
       const auto found = std::span<const std::byte>(host.block(move.host));
@@ -69,11 +70,11 @@ inline void check_gathers(int kv_heads, int head_dim, int block_size, const kv::
 }
 
 inline void check_refused_gathers(const kv::Stream& stream) {
-  lesson13::PagedKvCache cache(kvtest::shape(2, 1, 8), stream, 3, 2);
-  const lesson13::HostBlocks host(cache.bytes_per_block(), stream.device(), 4);
+  const lesson05_test::BlockMemory device(2, 3, {64, 64}, stream);
+  const lesson13::HostBlocks host(device.regions.bytes_per_block(), stream.device(), 4);
   const auto gather = [&](int layer, const Moves& moves) {
-    lesson13::gather_layer({.cache = &cache, .host = &host, .layer = layer, .moves = moves},
-                           stream);
+    lesson13::gather_layer(
+        {.regions = &device.regions, .host = &host, .layer = layer, .moves = moves}, stream);
   };
   CHECK_THROWS_WITH_AS(gather(2, {}), "gather_layer: there is no layer 2, they end at 2",
                        std::out_of_range);

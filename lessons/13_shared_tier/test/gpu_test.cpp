@@ -2,7 +2,6 @@
 // servers change no bit of an answer.
 
 #include "gathers.h"
-#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 #include "servers.h"
 
 using namespace lesson13_test;
@@ -18,30 +17,30 @@ const kv::Stream& stream() {
 
 TEST_CASE("gather_layer: all layers make the block as the host has it" *
           doctest::test_suite("kernel")) {
-  check_gathers(1, 8, 1, stream());
-  check_gathers(8, 128, 16, stream());
-  check_gathers(3, 80, 5, stream());
+  check_gathers({16, 16}, stream());
+  check_gathers({32'768, 32'768}, stream());
+  check_gathers({2'400, 2'400}, stream());
 }
 
 TEST_CASE("gather_layer takes more blocks than one launch carries" *
           doctest::test_suite("kernel")) {
-  check_gathers(1, 8, 1, stream(), kv::KvFormat::kActivations, 600);
+  check_gathers({16, 16}, stream(), 600);
 }
 
-TEST_CASE("gather_layer: a layer of a block in FP8 has its scales" *
-          doctest::test_suite("kernel")) {
-  check_gathers(1, 16, 1, stream(), kv::KvFormat::kFp8);
-  check_gathers(8, 128, 16, stream(), kv::KvFormat::kFp8);
-  check_gathers(3, 80, 5, stream(), kv::KvFormat::kFp8);
+TEST_CASE("gather_layer: regions of different sizes" * doctest::test_suite("kernel")) {
+  check_gathers({16, 16, 16}, stream());
+  check_gathers({16'384, 16'384, 256}, stream());
+  check_gathers({1'200, 1'200, 32}, stream());
 }
 
 TEST_CASE("gather_layer: a block past 2^31 bytes of the host is written where it belongs") {
   constexpr int kHost = 2'050;  // blocks of 1 MiB
-  lesson13::PagedKvCache cache(kvtest::shape(1, 8, 128), stream(), 1, 256);
-  const lesson13::HostBlocks host(cache.bytes_per_block(), kv::Device::kCuda, kHost);
-  lesson03::fill_blocks(cache, 0x11, stream());
+  const lesson05_test::BlockMemory device(1, 1, {512 << 10, 512 << 10}, stream());
+  const lesson13::HostBlocks host(1 << 20, kv::Device::kCuda, kHost);
+  lesson05_test::write_block(device.regions, 0, lesson05_test::Bytes(1 << 20, 0x11), stream());
   const Moves moves{{0, kHost - 1}};
-  lesson13::gather_layer({.cache = &cache, .host = &host, .layer = 0, .moves = moves}, stream());
+  lesson13::gather_layer({.regions = &device.regions, .host = &host, .layer = 0, .moves = moves},
+                         stream());
   stream().synchronize();
   CHECK(all_are(host.block(kHost - 1), std::byte{0x11}));
 }
@@ -50,7 +49,8 @@ TEST_CASE("gather_layer refuses a layer or a block that is not there") {
   check_refused_gathers(stream());
 }
 
-TEST_CASE("two servers, rounds, pools of any size: the same bits on CUDA") {
+TEST_CASE("two servers, rounds, pools of any size: the same bits on CUDA" *
+          doctest::test_suite("sweep")) {
   kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
   check_servers(model, 16);
 }

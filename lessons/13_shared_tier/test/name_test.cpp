@@ -16,7 +16,7 @@ using lesson06::ExtraKey;
 namespace {
 
 std::vector<int32_t> some_tokens(int count, int first = 1) {
-  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  std::vector<int32_t> tokens(count);
   std::iota(tokens.begin(), tokens.end(), first);
   return tokens;
 }

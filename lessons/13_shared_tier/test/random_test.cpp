@@ -47,19 +47,19 @@ struct Settings {
     store_values = random.from(0, 3) == 0 ? random.from(0, 6) : 1000;
     check_every = random.from(0, 3) == 0 ? random.from(1, 2) : 0;
     is_threaded = random.from(0, 7) == 0;
-    if (random.from(0, 1) == 0) format = kv::KvFormat::kFp8;
+    scales = random.from(0, 1) == 0;
   }
   std::string text() const {
     return fmt::format(
         "pools of {} and {} blocks of {}{}, {} bits of hash, budget {}, a store of {}{}{}", device,
-        host, block_size, format == kv::KvFormat::kFp8 ? " in FP8" : "", bits, budget, store_values,
+        host, block_size, scales ? " with scales" : "", bits, budget, store_values,
         check_every > 0 ? fmt::format(", every {} is checked", check_every) : "",
         is_threaded ? ", threads" : "");
   }
   int bits = 64, device = 4, host = 8, block_size = 2, budget = 64, store_values = 1000,
       check_every = 0;
   bool is_threaded = false;
-  kv::KvFormat format = kv::KvFormat::kActivations;
+  bool scales = false;  // a third region in each layer
 };
 
 /// A store in memory that may be silent.
@@ -82,10 +82,12 @@ class Store final : public BlockStore {
 struct Machine {
   Machine(BlockStore& store, const Settings& settings)
       : stream(kv::Device::kCpu),
-        cache(lesson11_test::shape_in(settings.format), stream, settings.device + 1,
-              settings.block_size, 0, settings.format),
-        memory(cache.bytes_per_block(), kv::Device::kCpu, settings.host + 1),
-        tier(cache, memory, store, 12, stream, {.hasher = lesson06::narrow_hasher(settings.bits)},
+        device(2, settings.device + 1,
+               lesson11_test::sizes_of(settings.block_size, settings.scales), stream,
+               settings.block_size),
+        memory(device.regions.bytes_per_block(), kv::Device::kCpu, settings.host + 1),
+        tier(device.regions, memory, store, 12, stream,
+             {.hasher = lesson06::narrow_hasher(settings.bits)},
              {.check_every = settings.check_every},
              settings.is_threaded ? kv::RunJobs::kThread : kv::RunJobs::kAtOnce),
         scheduler(tier.manager(), {.max_tokens_per_pass = settings.budget}) {}
@@ -97,7 +99,7 @@ struct Machine {
     bool waits = false;
   };
   kv::Stream stream;
-  PagedKvCache cache;
+  lesson05_test::BlockMemory device;
   HostBlocks memory;
   SharedTier tier;
   Server::Scheduler scheduler;
@@ -117,7 +119,7 @@ class Run : private Settings {
 
   void operation(uint64_t op) {
     kvtest::Random random(op);
-    Machine& machine = *machines_[static_cast<size_t>(random.below(2))];
+    Machine& machine = *machines_[random.below(2)];
     const int kind = random.below(32);
     if (kind < 9) {
       submit(machine, random);
@@ -171,12 +173,12 @@ class Run : private Settings {
     if (salt == 0) return {};
     return {{lesson06::ExtraKey::Kind::kSalt, std::to_string(salt)}};
   }
-  /// Of a token, in both layers of 8 heads.
-  size_t scale_bytes() const { return format == kv::KvFormat::kFp8 ? 2 * 2 * 8 : 0; }
+  /// Of a token, in both layers.
+  size_t scale_bytes() const { return scales ? 2 * 16 : 0; }
   void submit(Machine& machine, kvtest::Random& random) {
     text_ = "too many to submit one";
     if (machine.requests.size() >= 6) return;
-    Machine::Request request{.prompt = Tokens(static_cast<size_t>(1 + random.below(9))),
+    Machine::Request request{.prompt = Tokens(1 + random.below(9)),
                              .max_tokens = 1 + random.below(4),
                              .salt = random.below(6) == 0 ? 1 : 0};
     for (int32_t& token : request.prompt) token = random.below(4) == 0 ? 1 : 0;
@@ -219,7 +221,7 @@ class Run : private Settings {
                      request.num_computed + chunk.num_tokens);
     }
     tier.swapper().wait(tier.manager().take_write_job());
-    lesson11_test::run_chunks(machine.cache, scheduler, chunks, [&](const auto& request) {
+    lesson11_test::run_chunks(machine.device.regions, scheduler, chunks, [&](const auto& request) {
       return prefixes_.of(request.tokens, machine.requests.at(request.id).salt);
     });
     if (token == 0) tier.gather(0);  // else all layers at the end
@@ -250,14 +252,13 @@ class Run : private Settings {
     if (where == 0 && !loads.empty()) {
       const BlockMove move = loads.front().move;
       text_ = fmt::format("block {} is damaged on its way to the device", move.device);
-      lesson11_test::first_byte(machine.cache, move.device, static_cast<size_t>(random.below(6))) ^=
-          bit;
+      lesson11_test::first_byte(machine.device.regions, move.device, random.below(6)) ^= bit;
     } else if (where == 1) {
-      const auto id = static_cast<int32_t>(1 + random.below(static_cast<size_t>(host)));
+      const auto id = static_cast<int32_t>(1 + random.below(host));
       text_ = fmt::format("block {} of the host is damaged", id);
       if (is_threaded) machine.tier.settle();  // else a thread may be reading it
       const auto block = machine.memory.block(id);
-      block[static_cast<size_t>(random.below(block.size()))] ^= bit;
+      block[random.below(block.size())] ^= bit;
     } else {
       text_ = "the store has no value";
       if (is_threaded) {
@@ -271,7 +272,7 @@ class Run : private Settings {
       text_ = "a value is put under another name";
       if (where == 2) {
         value = values.at(name).value;
-        char& byte = value[static_cast<size_t>(random.below(value.size()))];
+        char& byte = value[random.below(value.size())];
         byte = static_cast<char>(byte ^ std::to_integer<int>(bit));
         text_ = "a bit of a value is changed";
       } else if (where == 3) {

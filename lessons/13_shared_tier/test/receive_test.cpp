@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "cli/memory_store.h"
+#include "lessons/05_refcount_cow/test/block_memory.h"
 #include "lessons/12_file_tier/checksum_blocks.h"
 #include "shared_tier.h"
-#include "tests/support/kv_shape.h"
 
 namespace {
 
@@ -21,8 +21,8 @@ const Tokens kPrompt{1, 1, 2, 2, 3, 3, 9};  // three full blocks, and one token
 
 struct Machine {
   explicit Machine(BlockStore& store, int host_blocks = 16, int check_every = 0)
-      : memory(cache.bytes_per_block(), kv::Device::kCpu, host_blocks + 1),
-        tier(cache, memory, store, 42, stream, {.hasher = {.mask = 0}},
+      : memory(device.regions.bytes_per_block(), kv::Device::kCpu, host_blocks + 1),
+        tier(device.regions, memory, store, 42, stream, {.hasher = {.mask = 0}},
              {.check_every = check_every}, kv::RunJobs::kAtOnce) {}
 
   /// Computes blocks of a prompt. `to_host`: they are copied to the host, and put into the store.
@@ -33,10 +33,8 @@ struct Machine {
     REQUIRE(manager.allocate_slots(id, size));
     const auto blocks = manager.table(id).block_ids();
     for (int i = 0; i < size / 2; ++i) {
-      for (const int piece : {0, 1}) {
-        const auto bytes = cache.layer(0).piece(blocks[static_cast<size_t>(i)], piece);
-        std::fill_n(bytes.data, bytes.bytes,
-                    static_cast<std::byte>(tokens[static_cast<size_t>(2 * i)]));
+      for (const lesson05::Region& region : device.regions.list()) {
+        std::fill_n(region.block(blocks[i]), region.bytes, static_cast<std::byte>(tokens[2 * i]));
       }
     }
     tier.begin_pass();
@@ -65,7 +63,7 @@ struct Machine {
   }
 
   kv::Stream stream{kv::Device::kCpu};
-  PagedKvCache cache{kvtest::shape(1, 1, 8), stream, 9, 2};
+  lesson05_test::BlockMemory device{1, 9, {64, 64}, stream, 2};
   HostBlocks memory;
   SharedTier tier;
   HostTierManager& manager = tier.manager();

@@ -67,11 +67,16 @@ TEST_CASE("an address is redis://, with a password and a port or without, or uni
   CHECK(all.user.empty());
   CHECK(parse_redis_address("redis://me:p@ss@there").user == "me");
   CHECK(parse_redis_address("redis://me:p@ss@there").password == "p@ss");
+  CHECK(parse_redis_address("redis://me:p%40ss%2Fw%3Ard@there/0").password == "p@ss/w:rd");
+  CHECK(parse_redis_address("redis://there:7000/").port == 7000);
+  CHECK(parse_redis_address("REDIS://[::1]:7000/0").host == "::1");
+  CHECK(parse_redis_address("redis://here:").port == 6379);
   CHECK(parse_redis_address("unix:/run/a socket").host == "/run/a socket");
   CHECK(parse_redis_address("unix:/run/a socket").port == 0);
   for (const char* bad :
-       {"", "here:6379", "redis://", "redis://:6379", "redis://here:", "unix:x",
-        "redis://here:99999", "redis://here:6x", "http://here", "redis://me@here"}) {
+       {"", "here:6379", "redis://", "redis://:6379", "redis://here/1", "redis://here/x",
+        "redis://:50%@here", "redis://::1:6379", "redis://here:0", "unix:x", "redis://here:99999",
+        "redis://here:6x", "http://here", "redis://me@here"}) {
     CAPTURE(bad);
     CHECK_THROWS_AS(parse_redis_address(bad), kv::UserError);
   }

@@ -20,18 +20,18 @@
 namespace bench {
 namespace {
 
-using lesson03::KvBlocks;
 using lesson04::PagedAttentionArgs;
+using lesson14::Fp8Blocks;
 
 /// Layers of one format, together larger than the caches: every read goes to memory.
 struct Layers {
-  std::vector<KvBlocks> blocks;
+  std::vector<Fp8Blocks> blocks;
   std::vector<kv::DeviceBuffer> memory;
   double bytes = 0;                  // that attention reads of one
   std::vector<double> seconds;       // of attention over one
   std::vector<double> read_seconds;  // of a plain read of one
 
-  void add(const KvBlocks& layer, kv::DeviceBuffer its) {
+  void add(const Fp8Blocks& layer, kv::DeviceBuffer its) {
     bytes = static_cast<double>(its.bytes());
     blocks.push_back(layer);
     memory.push_back(std::move(its));
@@ -40,7 +40,7 @@ struct Layers {
     const kv::DeviceBuffer& first = memory[0];
     kv::DeviceBuffer copy(kv::Device::kCpu, first.bytes());
     std::memcpy(copy.data(), first.data(), first.bytes());
-    KvBlocks layer = blocks[0];
+    Fp8Blocks layer = blocks[0];
     const auto moved = [&](const void* p) {
       return copy.as<uint8_t>() + (static_cast<const uint8_t*>(p) - first.as<const uint8_t>());
     };
@@ -61,7 +61,7 @@ class CpuRunner {
  public:
   CpuRunner(const Case& c, uint64_t seed) : pass_(c, seed, kv::Device::kCpu) {
     constexpr double kMuchMemory = 1 << 29;
-    const KvBlocks wide = pass_.args(0).cache;
+    const Fp8Blocks wide{pass_.args(0).cache};
     const int num_rows = wide.num_blocks * wide.block_size;
     kv::round_kv({.k = wide.k,
                   .v = wide.v,
@@ -71,7 +71,7 @@ class CpuRunner {
                  stream());
     const size_t bytes = static_cast<size_t>(num_rows * wide.row_width()) * sizeof(float);
     kv::DeviceBuffer k_then_v(kv::Device::kCpu, 2 * bytes);
-    KvBlocks layer = wide;
+    Fp8Blocks layer = wide;
     layer.k = k_then_v.data();
     layer.v = k_then_v.as<std::byte>() + bytes;
     std::memcpy(layer.k, wide.k, bytes);
@@ -108,13 +108,13 @@ class CpuRunner {
   const kv::Stream& stream() const { return pass_.stream(); }
 
   void attend_all(const Layers& layers) const {
-    for (const KvBlocks& blocks : layers.blocks) {
+    for (const Fp8Blocks& blocks : layers.blocks) {
       PagedAttentionArgs args = pass_.args(0);
       args.cache = blocks;
       if (blocks.scales == nullptr) {
         lesson04::fast_paged_attention(args, stream());
       } else {
-        lesson14::fast_fp8_attention(args, stream());
+        lesson14::fast_fp8_attention({args, blocks.scales}, stream());
       }
     }
   }

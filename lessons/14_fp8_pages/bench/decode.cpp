@@ -129,7 +129,7 @@ class Runner {
             .fp8 = times(num_copies, [&](int i) { attend(fp8_args(i)); }),
             .in_order = times(num_copies,
                               [&](int i) {
-                                PagedAttentionArgs args = fp8_args(i);
+                                lesson14::Fp8AttentionArgs args = fp8_args(i);
                                 args.block_tables = tables_in_order_.as<const int32_t>();
                                 attend(args);
                               }),
@@ -182,12 +182,12 @@ class Runner {
     args.workspace = workspace_.data();
     return args;
   }
-  PagedAttentionArgs fp8_args(int copy) const {
-    PagedAttentionArgs args = with_workspace(pass_.args(0));
-    args.cache = layers_[static_cast<size_t>(copy)];
+  lesson14::Fp8AttentionArgs fp8_args(int copy) const {
+    lesson14::Fp8AttentionArgs args{with_workspace(pass_.args(0)), layers_[copy].scales};
+    args.cache = layers_[copy];
     return args;
   }
-  void attend(const PagedAttentionArgs& args) const {
+  void attend(const lesson14::Fp8AttentionArgs& args) const {
     lesson14::fast_fp8_attention(args, stream());
   }
   void check_bits() const {
@@ -208,7 +208,7 @@ class Runner {
 
   MeasuredPass pass_;  // in bf16, of numbers that were rounded through e4m3
   kv::DeviceBuffer workspace_, tables_in_order_;
-  std::vector<KvBlocks> layers_;          // in FP8
+  std::vector<lesson14::Fp8Blocks> layers_;
   std::vector<kv::DeviceBuffer> memory_;  // of layers_
   size_t out_bytes_ = 0;
   int num_wide_ = 0;

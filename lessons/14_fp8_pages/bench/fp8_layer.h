@@ -16,11 +16,11 @@ namespace bench {
 /// of `wide` is in its own slot.
 class Fp8Layer {
  public:
-  Fp8Layer(const lesson14::KvBlocks& wide, const kv::Stream& stream) : layer_(wide) {
-    const auto num_rows = static_cast<size_t>(wide.num_blocks * wide.block_size);
+  Fp8Layer(const lesson14::KvBlocks& wide, const kv::Stream& stream) : layer_{wide} {
+    const size_t num_rows = wide.num_blocks * wide.block_size;
     const size_t codes = num_rows * static_cast<size_t>(wide.row_width());
     const size_t scales =
-        static_cast<size_t>(wide.num_blocks) * static_cast<size_t>(wide.scale_stride());
+        static_cast<size_t>(wide.num_blocks) * static_cast<size_t>(layer_.scale_stride());
     memory_ = kv::DeviceBuffer(stream.device(), 2 * codes + scales);
     layer_.k = memory_.data();
     layer_.v = memory_.as<uint8_t>() + codes;
@@ -36,11 +36,11 @@ class Fp8Layer {
                            stream);
     stream.synchronize();
   }
-  const lesson14::KvBlocks& blocks() const { return layer_; }
+  const lesson14::Fp8Blocks& blocks() const { return layer_; }
   kv::DeviceBuffer take_memory() { return std::move(memory_); }
 
  private:
-  lesson14::KvBlocks layer_;
+  lesson14::Fp8Blocks layer_;
   kv::DeviceBuffer memory_;
 };
 

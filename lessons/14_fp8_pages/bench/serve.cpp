@@ -16,7 +16,7 @@ namespace {
 
 /// `count` requests without a common prefix: half of their `tokens` are the prompt's.
 std::vector<kv::Request> requests_of(int count, int tokens, int vocab_size, uint64_t seed) {
-  std::vector<kv::Request> requests(static_cast<size_t>(count));
+  std::vector<kv::Request> requests(count);
   uint64_t at = 0;
   for (kv::Request& request : requests) {
     for (int i = 0; i < tokens / 2; ++i) {
@@ -34,14 +34,15 @@ struct Served {
   double first_token = 0, last_first_token = 0;  // seconds: the median, and the longest wait
 };
 
+template <class Engine>
 Served serve(kv::Model& model, const std::vector<kv::Request>& requests, int num_blocks) {
   constexpr int kBlockSize = 16;
   const bool cuda = model.device() == kv::Device::kCuda;
-  lesson14::Fp8Engine engine(model, {.block_size = kBlockSize, .num_blocks = num_blocks},
-                             {.scheduler = {.max_tokens_per_pass = cuda ? 8192 : 512,
-                                            .max_running = static_cast<int>(requests.size())},
-                              .choose_on_device = true,
-                              .pad_decodes_to = cuda ? 8 : 1});
+  Engine engine(model, {.block_size = kBlockSize, .num_blocks = num_blocks},
+                {.scheduler = {.max_tokens_per_pass = cuda ? 8192 : 512,
+                               .max_running = static_cast<int>(requests.size())},
+                 .choose_on_device = true,
+                 .pad_decodes_to = cuda ? 8 : 1});
   Served served{.result = engine.serve(
                     requests, {}, {}, [](const auto&, const auto&) { return !kv::interrupted(); })};
   const auto& result = served.result;
@@ -76,7 +77,8 @@ nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOption
       if (kv::interrupted()) break;
       model.set_kv_format(fp8 ? kv::KvFormat::kFp8 : kv::KvFormat::kActivations);
       const std::string name = fp8 ? "FP8" : cuda ? "bf16" : "fp32, blocks of bf16";
-      const Served s = serve(model, requests, num_blocks);
+      const Served s = fp8 ? serve<lesson14::Fp8Engine>(model, requests, num_blocks)
+                           : serve<lesson08::ServingEngine>(model, requests, num_blocks);
       const kv::EngineCounters& c = s.result.generated.counters;
       table.add({fmt::format("{}", count), name, fmt::format("{:.0f}", s.tokens_per_second),
                  fmt::format("{}", c.max_sequences), kv::with_commas(c.passes),

@@ -30,7 +30,7 @@ std::span<const Way> ways() {
 
 RoundedAttention::RoundedAttention(const kv::ModelConfig& config, Keep keep, float k_factor)
     : attention_(config), config_(config), keep_(keep), k_factor_(k_factor) {
-  const auto layers = static_cast<size_t>(config.num_layers);
+  const size_t layers = config.num_layers;
   k_scales_.resize(layers);
   v_scales_.resize(layers);
 }
@@ -41,8 +41,8 @@ void RoundedAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arra
 
 /// Rounds rows of [num_kv_heads, head_dim]; `scales` [num_kv_heads] are made if there are none.
 void RoundedAttention::keep_rows(std::vector<float>& rows, std::vector<float>& scales) {
-  const auto heads = static_cast<size_t>(config_.num_kv_heads);
-  const auto dim = static_cast<size_t>(config_.head_dim);
+  const size_t heads = config_.num_kv_heads;
+  const size_t dim = config_.head_dim;
   if (keep_ == Keep::kFp32) return;
   if (keep_ == Keep::kBf16) {
     for (float& x : rows) x = kv::to_float(kv::to_bfloat16(x));
@@ -76,7 +76,7 @@ void RoundedAttention::forward(const kv::AttentionRows& rows, const kv::Stream& 
   copy(rows.v, config_.kv_width(), 1, v_);
   largest_k_ = std::max(largest_k_, largest_of(k_));
   largest_v_ = std::max(largest_v_, largest_of(v_));
-  const auto layer = static_cast<size_t>(rows.layer);
+  const size_t layer = rows.layer;
   keep_rows(k_, k_scales_[layer]);
   keep_rows(v_, v_scales_[layer]);
   kv::AttentionRows kept = rows;
@@ -99,7 +99,7 @@ void Distance::add(std::span<const float> logits, std::span<const float> exact,
       squared += double{theirs[i]} * double{theirs[i]};
       sum += std::exp(double{mine[i]} - double{most});
     }
-    const auto next = static_cast<size_t>(tokens[t + 1]);
+    const size_t next = tokens[t + 1];
     log_probability += double{mine[next]} - double{most} - std::log(sum);
     num_same += std::ranges::max_element(mine) - mine.begin() ==
                 std::ranges::max_element(theirs) - theirs.begin();

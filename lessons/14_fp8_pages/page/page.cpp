@@ -73,7 +73,8 @@ Fp8Page::Fp8Page()
             .title = "Half the bytes",
             .summary =
                 "Each number becomes a code of eight bits, and each token's head has a scale "
-                "of its own."}) {
+                "of its own.",
+            .opening = {"write 3 -1.3 0.2 40 300 0.01"}}) {
   const viz::Argument numbers = viz::words("NUMBERS", 1, static_cast<int64_t>(kNumbers))
                                     .field("numbers", "3 -1.3 0.2 40 300 0.01");
   declare(
@@ -179,14 +180,13 @@ void Fp8Page::check_invariants() const {
                       .v = token.numbers.data(),
                       .slot_mapping = &slot,
                       .num_rows = 1,
-                      .cache = {.k = k.data(),
-                                .v = v.data(),
-                                .scales = scales.data(),
-                                .num_blocks = 1,
-                                .block_size = 1,
-                                .block_stride = 1,
-                                .num_kv_heads = 1,
-                                .head_dim = size}});
+                      .cache = {{.k = k.data(),
+                                 .v = v.data(),
+                                 .num_blocks = 1,
+                                 .block_size = 1,
+                                 .num_kv_heads = 1,
+                                 .head_dim = size},
+                                scales.data()}});
     if (k != token.codes || v != token.codes || exponent_of(scales[0]) != token.exponent) {
       throw std::logic_error("a token's codes are not those that its head alone gives");
     }

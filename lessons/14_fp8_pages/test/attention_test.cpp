@@ -6,7 +6,8 @@
 #include "kernels/attention/attend.h"
 #include "pages.h"
 
-TEST_CASE("attention over FP8 pages has the bits of lesson 04's over rounded rows") {
+TEST_CASE("attention over FP8 pages has the bits of lesson 04's over rounded rows" *
+          doctest::test_suite("sweep")) {
   lesson14_test::check_all_pages(kv::Device::kCpu);
 }
 
@@ -14,7 +15,7 @@ namespace {
 
 /// Rows of one KV head: every code but the NaNs in turn, and every scale.
 struct Rows {
-  Rows(int n, int dim) : head_dim(static_cast<size_t>(dim)) {
+  Rows(int n, int dim) : head_dim(dim) {
     uint8_t code = 0;
     int exponent = lesson14::kMinExponent;
     for (int i = 0; i < 2 * n; ++i) {  // K and V in turns
@@ -29,7 +30,7 @@ struct Rows {
       exponent = i % 5 == 0 ? lesson14::kMinExponent + i % 125 : -10 + i % 4;
     }
   }
-  size_t at(int token, bool is_k) const { return static_cast<size_t>(2 * token + !is_k); }
+  size_t at(int token, bool is_k) const { return 2 * token + !is_k; }
 
   size_t head_dim;
   std::vector<uint8_t> codes;
@@ -98,15 +99,13 @@ TEST_CASE("FP8 rows give the bits of their elements in fp32") {
 TEST_CASE("an FP8 cache holds what its kernels are told") {
   const kv::Stream stream(kv::Device::kCpu);
   const kv::ModelConfig config = kvtest::shape(3, 2, 64);
-  lesson03::PagedKvCache cache(config, stream, 5, 16, 0, kv::KvFormat::kFp8);
+  const lesson14::Fp8KvCache cache(config, stream, 5, 16);
   CHECK(cache.bytes_per_token() == 3 * 2 * (2 * 64 + 2));
   CHECK(cache.bytes_per_block() == 16 * cache.bytes_per_token());
   CHECK(cache.bytes_reserved() == 5 * cache.bytes_per_block());
   const auto first = cache.layer(0), second = cache.layer(1);
   CHECK(static_cast<uint8_t*>(second.k) - static_cast<uint8_t*>(first.k) == 5 * 16 * 2 * 64);
   CHECK(second.scales - first.scales == 5 * 16 * 2 * 2);
-  CHECK(lesson03::PagedKvCache(config, stream, 5, 16).layer(0).scales == nullptr);
   // A block of one slot has fewer bytes of scales than a word.
-  CHECK(lesson03::PagedKvCache(config, stream, 2, 1, 0, kv::KvFormat::kFp8).bytes_per_block() ==
-        3 * (2 * 2 * 64 + 16));
+  CHECK(lesson14::Fp8KvCache(config, stream, 2, 1).bytes_per_block() == 3 * (2 * 2 * 64 + 16));
 }

@@ -24,9 +24,9 @@
 namespace lesson14_test {
 
 using kv::BFloat16;
-using lesson03::KvBlocks;
-using lesson03::PagedKvCache;
 
+using lesson14::Fp8Blocks;
+using lesson14::Fp8KvCache;
 using lesson14::kMaxExponent;
 using lesson14::kMinExponent;
 
@@ -51,7 +51,7 @@ inline uint8_t nearest_code(float x, int exponent) {
   }();
   const auto above = std::ranges::lower_bound(numbers, scaled) - numbers.begin();
   if (above == 0) return sign;
-  const auto at = static_cast<size_t>(above);
+  const size_t at = above;
   const double up = numbers[at] - scaled, down = scaled - numbers[at - 1];
   const bool takes_upper = up < down || (up == down && above % 2 == 0);
   return static_cast<uint8_t>(sign | (takes_upper ? above : above - 1));
@@ -74,24 +74,30 @@ inline std::vector<float> download_rows(const void* rows, size_t n, const kv::St
   return kvtest::floats_of(kvtest::download<BFloat16>(rows, n, stream));
 }
 
+/// Sets every byte of the codes and scales.
+inline void fill_pages(const Fp8KvCache& cache, int byte, const kv::Stream& stream) {
+  for (const lesson05::Region& region : cache.regions().list()) {
+    kv::fill_bytes(region.base, byte, int64_t{cache.num_blocks()} * region.bytes, stream);
+  }
+}
+
 /// Heads of K and V after a round trip: the codes and bytes of scales that were written, decoded.
 struct Written {
   std::vector<uint8_t> k, v, scales;  // scales: [block][head][K, V][slot]
 };
-inline Written read_cache(const KvBlocks& cache, const kv::Stream& stream) {
+inline Written read_cache(const Fp8Blocks& cache, const kv::Stream& stream) {
   const auto elements =
       static_cast<size_t>(cache.num_blocks * cache.block_size * cache.row_width());
   return {kvtest::download<uint8_t>(cache.k, elements, stream),
           kvtest::download<uint8_t>(cache.v, elements, stream),
-          kvtest::download<uint8_t>(
-              cache.scales, static_cast<size_t>(cache.num_blocks * cache.scale_stride()), stream)};
+          kvtest::download<uint8_t>(cache.scales, cache.num_blocks * cache.scale_stride(), stream)};
 }
 
 /// Writes rows to slots 0, 1, ... of an FP8 cache of one layer. `make_rows` is queued right before.
 inline void write_in_order(
-    const KvBlocks& cache, const kv::DeviceBuffer& k, const kv::DeviceBuffer& v, int num_rows,
+    const Fp8Blocks& cache, const kv::DeviceBuffer& k, const kv::DeviceBuffer& v, int num_rows,
     const kv::Stream& stream, const std::function<void()>& make_rows = [] {}) {
-  std::vector<int64_t> slots(static_cast<size_t>(num_rows));
+  std::vector<int64_t> slots(num_rows);
   for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int64_t>(i);
   const auto d_slots = kvtest::upload(slots, stream);
   make_rows();
@@ -135,9 +141,9 @@ inline void check_all_values(const kv::Stream& stream, int step = 1) {
     for (BFloat16& x : negated) x.bits ^= 0x8000;
     const auto k = kvtest::upload_rows(rows, stream), v = kvtest::upload_rows(negated, stream);
     const auto num_rows = static_cast<int>(rows.size()) / (kHeads * kHeadDim);
-    PagedKvCache cache(kvtest::shape(1, kHeads, kHeadDim), stream,
-                       (num_rows + kBlockSize - 1) / kBlockSize, kBlockSize, 0, kv::KvFormat::kFp8);
-    lesson03::fill_blocks(cache, 0xFF, stream);  // unwritten slots are read, too
+    Fp8KvCache cache(kvtest::shape(1, kHeads, kHeadDim), stream,
+                     (num_rows + kBlockSize - 1) / kBlockSize, kBlockSize);
+    fill_pages(cache, 0xFF, stream);  // unwritten slots are read, too
     write_in_order(cache.layer(0), k, v, num_rows, stream);
     const Written found = read_cache(cache.layer(0), stream);
     const auto count_of = [&](uint8_t byte) { return std::ranges::count(found.scales, byte); };
@@ -168,8 +174,8 @@ inline void check_written_after(const kv::Stream& stream) {
   constexpr int kRows = 33, kHeads = 2, kHeadDim = 64;
   const auto rows = kvtest::random_bf16(kRows * kHeads * kHeadDim, 5, 3.0f);
   const auto k = kvtest::upload_rows(rows, stream), v = kvtest::upload_rows(rows, stream);
-  PagedKvCache cache(kvtest::shape(1, kHeads, kHeadDim), stream, 3, 16, 0, kv::KvFormat::kFp8);
-  lesson03::fill_blocks(cache, 0xFF, stream);  // unwritten slots are read, too
+  Fp8KvCache cache(kvtest::shape(1, kHeads, kHeadDim), stream, 3, 16);
+  fill_pages(cache, 0xFF, stream);  // unwritten slots are read, too
   write_in_order(cache.layer(0), k, v, kRows, stream, [&] {
     kv::round_kv({k.data(), v.data(), kRows, kHeads, kHeadDim}, stream);
   });
@@ -197,7 +203,7 @@ inline void check_heads_and_slots(const kv::Stream& stream) {
     CAPTURE(head_dim);
     CAPTURE(block_size);
     constexpr int kBlocks = 5, kRows = 9;
-    const auto width = static_cast<size_t>(heads * head_dim);
+    const size_t width = heads * head_dim;
     kvtest::Rows k = kvtest::random_bf16(kRows * static_cast<int64_t>(width), 1), v = k;
     for (size_t i = 0; i < k.size(); ++i) {
       const auto head = static_cast<int>(i / static_cast<size_t>(head_dim));
@@ -211,12 +217,11 @@ inline void check_heads_and_slots(const kv::Stream& stream) {
       const bool taken = std::ranges::count(slots, slot) > 0;
       slots.push_back(row % 4 == 1 || taken ? lesson03::kNoSlot : slot);
     }
-    PagedKvCache cache(kvtest::shape(2, heads, head_dim), stream, kBlocks, block_size, 0,
-                       kv::KvFormat::kFp8);
-    lesson03::fill_blocks(cache, 0xA5, stream);
+    Fp8KvCache cache(kvtest::shape(2, heads, head_dim), stream, kBlocks, block_size);
+    fill_pages(cache, 0xA5, stream);
     const auto d_k = kvtest::upload_rows(k, stream), d_v = kvtest::upload_rows(v, stream);
     const auto d_slots = kvtest::upload(slots, stream);
-    const KvBlocks layer = cache.layer(1);
+    const Fp8Blocks layer = cache.layer(1);
     lesson14::write_kv_fp8({.k = d_k.data(),
                             .v = d_v.data(),
                             .slot_mapping = d_slots.as<const int64_t>(),
@@ -228,11 +233,11 @@ inline void check_heads_and_slots(const kv::Stream& stream) {
     CHECK(std::ranges::count(wanted.scales, 0xA5) == std::ssize(wanted.scales));
     for (size_t row = 0; row < kRows; ++row) {
       if (slots[row] < 0) continue;
-      const auto slot = static_cast<size_t>(slots[row]);
+      const size_t slot = slots[row];
       const size_t size = static_cast<size_t>(block_size), block = slot / size, at = slot % size;
       for (size_t head = 0; head < static_cast<size_t>(heads); ++head) {
         for (const bool is_k : {true, false}) {
-          const auto dim = static_cast<size_t>(head_dim);
+          const size_t dim = head_dim;
           const std::vector<float> x =
               kvtest::floats_of(std::span(is_k ? k : v).subspan(row * width + head * dim, dim));
           float largest = 0;
@@ -255,16 +260,16 @@ inline void check_heads_and_slots(const kv::Stream& stream) {
   }
 }
 
-/// The largest element of a head counts wherever it stands, here alone among NaN, which do not.
+/// The largest element of a head counts wherever it is, here alone among NaN, which do not.
 inline void check_largest_of_head(const kv::Stream& stream) {
   constexpr int kHeadDim = 80;
   kvtest::Rows rows(size_t{kHeadDim} * kHeadDim, BFloat16{0x7FC0});
   for (size_t i = 0; i < kHeadDim; ++i) {
     rows[i * kHeadDim + i] = kv::to_bfloat16(i % 2 == 0 ? 64 : -64);
   }
-  PagedKvCache cache(kvtest::shape(1, 1, kHeadDim), stream, 5, 16, 0, kv::KvFormat::kFp8);
+  Fp8KvCache cache(kvtest::shape(1, 1, kHeadDim), stream, 5, 16);
   const auto k = kvtest::upload_rows(rows, stream), v = kvtest::upload_rows(rows, stream);
-  lesson03::fill_blocks(cache, 0xFF, stream);  // unwritten slots are read, too
+  fill_pages(cache, 0xFF, stream);  // unwritten slots are read, too
   write_in_order(cache.layer(0), k, v, kHeadDim, stream);
   const Written found = read_cache(cache.layer(0), stream);
   CHECK(std::ranges::count(found.scales, lesson14::byte_of(-2)) == int64_t{2} * kHeadDim);
@@ -289,10 +294,9 @@ inline void check_extreme_heads(const kv::Stream& stream) {
     head.resize(kHeadDim, bf16(0));
     kvtest::append_to(rows, head);
   }
-  PagedKvCache cache(kvtest::shape(1, static_cast<int>(heads.size()), kHeadDim), stream, 1, 1, 0,
-                     kv::KvFormat::kFp8);
+  Fp8KvCache cache(kvtest::shape(1, static_cast<int>(heads.size()), kHeadDim), stream, 1, 1);
   const auto k = kvtest::upload_rows(rows, stream), v = kvtest::upload_rows(rows, stream);
-  lesson03::fill_blocks(cache, 0xFF, stream);  // unwritten slots are read, too
+  fill_pages(cache, 0xFF, stream);  // unwritten slots are read, too
   write_in_order(cache.layer(0), k, v, 1, stream);
   const Written found = read_cache(cache.layer(0), stream);
   const auto codes = [&](size_t head) {

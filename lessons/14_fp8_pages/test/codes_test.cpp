@@ -45,6 +45,16 @@ TEST_CASE("a scale is the smallest power of two with which a head fits") {
   }
 }
 
+TEST_CASE("the head of four numbers in the lesson's text") {
+  const float head[] = {3.3f, -13, 450, 0.01f}, back[] = {3.25f, -13, 448, 0.01171875f};
+  const uint8_t codes[] = {0x3D, 0xCD, 0x76, 0x03};
+  for (int d = 0; d < 4; ++d) {
+    CHECK(lesson14::encode(head[d], lesson14::scale_exponent(450)) == codes[d]);
+    CHECK(lesson14::decode(codes[d], 1) == back[d]);
+  }
+  CHECK(lesson14::decode(lesson14::encode(back[3], lesson14::scale_exponent(4000)), 4) == 0);
+}
+
 TEST_CASE("encode takes the nearest number, of two the even one, also of fp32 values") {
   for (const float x : {0.0f, -0.0f, 1.0f, -3.3f, 447.9f, 448.0f, 463.9f, 465.0f, 1e30f, 0x1p-10f,
                         0x1.8p-9f, 0x1.1p-10f, 0x1.fffffep-7f, 17.0f, 19.0f, 0.34567f}) {
@@ -58,7 +68,8 @@ TEST_CASE("encode takes the nearest number, of two the even one, also of fp32 va
   CHECK(lesson14::encode(19, 0) == lesson14::encode(20, 0));  // between 18 and 20
 }
 
-TEST_CASE("every bf16 value with every scale, written, decoded, and rounded") {
+TEST_CASE("every bf16 value with every scale, written, decoded, and rounded" *
+          doctest::test_suite("sweep")) {
   check_all_values(cpu());
 }
 
@@ -66,7 +77,7 @@ TEST_CASE("each head of each row has the scale of its largest magnitude, at its 
   check_heads_and_slots(cpu());
 }
 
-TEST_CASE("the largest element of a head counts wherever it stands, and a NaN does not") {
+TEST_CASE("the largest element of a head counts wherever it is, and a NaN does not") {
   check_largest_of_head(cpu());
 }
 

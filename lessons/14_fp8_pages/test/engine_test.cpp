@@ -24,7 +24,8 @@ kv::ModelConfig qwen3_06b() {
 
 }  // namespace
 
-TEST_CASE("pools, blocks, chunks, preemption, caching: FP8 pages have the bits of rounded rows") {
+TEST_CASE("pools, blocks, chunks, preemption, caching: FP8 pages have the bits of rounded rows" *
+          doctest::test_suite("sweep")) {
   kv::Model model = tiny(kv::KvFormat::kFp8);
   for (const auto kernel : {kv::Kernel::kFast, kv::Kernel::kPlain}) {
     model.set_kernel(kernel);
@@ -36,13 +37,11 @@ TEST_CASE("FP8 gives other bits than the activations, and the engine serves both
   kv::Model model = tiny(kv::KvFormat::kActivations);
   const auto requests = lesson08_test::mixed(6);
   const auto exact = lesson08_test::flat(model, requests);
-  lesson14::Fp8Engine engine(model, {});
-  kvtest::check_equal(engine.generate(requests), exact);
+  kvtest::check_equal(lesson14::make_engine(model, {})->generate(requests), exact);
   model.set_kv_format(kv::KvFormat::kFp8);
   const auto rounded = lesson08_test::flat(model, requests);
   CHECK(kv::combined_digest(rounded.completions) != kv::combined_digest(exact.completions));
-  lesson14::Fp8Engine fp8(model, {});
-  kvtest::check_equal(fp8.generate(requests), rounded);
+  kvtest::check_equal(lesson14::make_engine(model, {})->generate(requests), rounded);
 }
 
 TEST_CASE("in a model with windows, too") {
@@ -65,7 +64,7 @@ TEST_CASE("in the same memory FP8 runs more at once and preempts less") {
   kv::Model model = tiny(kv::KvFormat::kActivations);
   const auto requests = lesson08_test::mixed(24);
   const lesson03::PagedOptions options{.num_blocks = 18};
-  lesson14::Fp8Engine bf16(model, options);
+  lesson08::ServingEngine bf16(model, options);
   const auto before = bf16.serve(requests, {});
   model.set_kv_format(kv::KvFormat::kFp8);
   lesson14::Fp8Engine fp8(model, options);

@@ -30,7 +30,7 @@ TEST_CASE("each head of each row has the scale of its largest magnitude, at its 
   check_heads_and_slots(gpu());
 }
 
-TEST_CASE("the largest element of a head counts wherever it stands, and a NaN does not" *
+TEST_CASE("the largest element of a head counts wherever it is, and a NaN does not" *
           doctest::test_suite("kernel")) {
   check_largest_of_head(gpu());
 }
@@ -133,7 +133,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("pools, blocks, chunks, preemption, caching: FP8 pages have the bits of rounded rows") {
+TEST_CASE("pools, blocks, chunks, preemption, caching: FP8 pages have the bits of rounded rows" *
+          doctest::test_suite("sweep")) {
 #ifdef KV_SIMT
   MESSAGE("skipped: minutes on a simulated GPU");
 #else

@@ -20,6 +20,16 @@ using kvtest::Part;
 using kvtest::Sequence;
 using lesson04_test::Blocks;
 
+/// The bytes of guards, scales among them, that were written to (lesson 03's guards.h).
+inline int64_t num_touched(const Fp8KvCache& cache, const kv::Stream& stream) {
+  int64_t touched = 0;
+  for (const lesson05::Region& region : cache.regions().list()) {
+    lesson03_test::for_each_guard(region.base, cache.num_blocks(), region.bytes,
+                                  lesson03_test::count_touched(touched, stream));
+  }
+  return touched;
+}
+
 /// The kernel over FP8 pages with the content of the pass's blocks, and lesson 04's over the same
 /// blocks, rounded. Slots without a token hold NaN, which is written as the largest number.
 inline void check_pages(const HeadShape& shape, const std::vector<Part>& parts, Blocks blocks,
@@ -28,12 +38,16 @@ inline void check_pages(const HeadShape& shape, const std::vector<Part>& parts, 
   lesson04_test::Pass pass(shape, parts, blocks, device);
   const auto lesson04s = lesson04_test::op_of(kernel);
   const Outputs exact = pass.run(lesson04s);  // and all uploads are complete
-  const KvBlocks native = pass.args.cache;
+  const lesson03::KvBlocks native = pass.args.cache;
   const int num_rows = native.num_blocks * native.block_size;
-  PagedKvCache cache(kvtest::shape(1, shape.num_kv_heads, shape.head_dim), stream,
-                     native.num_blocks, native.block_size, 0, kv::KvFormat::kFp8);
-  std::vector<int64_t> slots(static_cast<size_t>(num_rows));
-  for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int64_t>(i);
+  const Fp8KvCache cache(kvtest::shape(1, shape.num_kv_heads, shape.head_dim), stream,
+                         native.num_blocks, native.block_size);
+  fill_pages(cache, 0xFF, stream);
+  std::vector<int64_t> slots(num_rows);
+  for (int i = 0; i < num_rows; ++i) {
+    const bool in_guard = blocks.guards && i / native.block_size % 2 == 0;
+    slots[i] = in_guard ? lesson03::kNoSlot : i;
+  }
   const auto d_slots = kvtest::upload(slots, stream);
   lesson14::write_kv_fp8({.k = native.k,
                           .v = native.v,
@@ -44,15 +58,20 @@ inline void check_pages(const HeadShape& shape, const std::vector<Part>& parts, 
   kv::round_kv({native.k, native.v, num_rows, shape.num_kv_heads, shape.head_dim}, stream);
   stream.synchronize();
   const Outputs wanted = pass.run(lesson04s);
-  pass.args.cache = cache.layer(0);
-  const bool plain = kernel == kv::Kernel::kPlain;
-  const Outputs found = pass.run(
-      {plain ? lesson14::fp8_attention : lesson14::fast_fp8_attention, lesson04s.workspace_bytes});
+  pass.args.cache = cache.codes()[0];
+  const auto attend =
+      kernel == kv::Kernel::kPlain ? lesson14::fp8_attention : lesson14::fast_fp8_attention;
+  const Outputs found = pass.run({[&](const auto& args, const kv::Stream& on) {
+                                    attend({args, cache.layer(0).scales}, on);
+                                  },
+                                  lesson04s.workspace_bytes});
   lesson04_test::check_bits(found, wanted);
+  if (blocks.guards) CHECK(num_touched(cache, stream) == 0);
   CHECK(lesson04_test::first_difference(found[0], exact[0]) != "");  // FP8 changes the numbers
 }
 
-/// Block sizes, windows, head sizes and groupings; decodes, chunks and prefills in one pass.
+/// Block sizes, debug pools, windows, head sizes and groupings; decodes, chunks and prefills in one
+/// pass.
 inline void check_all_pages(kv::Device device) {
   for (const kv::Kernel kernel : {kv::Kernel::kPlain, kv::Kernel::kFast}) {
     CAPTURE(static_cast<int>(kernel));
@@ -64,8 +83,8 @@ inline void check_all_pages(kv::Device device) {
         CAPTURE(block_size);
         check_pages(shape, {{&a, 1}, {&b, 1}, {&c, 1}, {&d, 1}}, {.block_size = block_size}, kernel,
                     device);
-        check_pages(shape, {{&c, 7}, {&a, 40}, {&b, 33}}, {.block_size = block_size}, kernel,
-                    device);
+        check_pages(shape, {{&c, 7}, {&a, 40}, {&b, 33}},
+                    {.block_size = block_size, .guards = true}, kernel, device);
       }
       check_pages(shape, {{&a, 5}, {&c, 3}}, {}, kernel, device);
       for (const int window : {1, 17, 64, 200}) {

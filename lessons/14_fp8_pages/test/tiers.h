@@ -29,20 +29,20 @@ struct Sizes {
 };
 
 /// Common to both servers: a cache in FP8, memory of the host, and the means to run a pass.
-class TieredServer : public lesson08::ServerOf<lesson11::Scheduler> {
+class TieredServer : public lesson08::ServerBase<lesson11::Scheduler> {
  public:
   using Observer = lesson08::PassObserver<Scheduler>;
 
   TieredServer(kv::Model& model, const Sizes& sizes)
-      : ServerOf(model, {.block_size = sizes.block_size, .num_blocks = sizes.device}, {}),
-        cache_(model.config(), model.stream(), sizes.device + 1, sizes.block_size, 0, kFp8),
+      : ServerBase(model, {.block_size = sizes.block_size, .num_blocks = sizes.device}, {}),
+        cache_(model.config(), model.stream(), sizes.device + 1, sizes.block_size),
         memory_(cache_.bytes_per_block(), model.device(), sizes.host + 1),
         attention_(model.config(), cache_) {}
 
-  const lesson03::PagedKvCache& cache() const { return cache_; }
+  const lesson14::Fp8KvCache& cache() const { return cache_; }
   const lesson11::HostBlocks& memory() const { return memory_; }
   /// The offset of layer 0's scales among the bytes of a block in the host.
-  size_t scales_begin() { return static_cast<size_t>(cache_.layer(0).piece(0, 2).begin); }
+  size_t scales_begin() const { return cache_.regions().list()[2].begin; }
 
  protected:
   kv::StepOutput run(lesson12::CheckedSwapper& swapper, lesson11::HostTierManager& manager,
@@ -54,7 +54,7 @@ class TieredServer : public lesson08::ServerOf<lesson11::Scheduler> {
     return deliver(rows, output, chooser_, *scheduler_, streams_);
   }
 
-  lesson03::PagedKvCache cache_;
+  lesson14::Fp8KvCache cache_;
   lesson11::HostBlocks memory_;
   lesson14::Fp8CacheAttention attention_;
 };
@@ -68,7 +68,7 @@ class FileServer : public TieredServer {
                      .block_size = sizes.block_size,
                      .bytes_per_block = cache_.bytes_per_block(),
                      .format = static_cast<int64_t>(kFp8)}),
-        tiers_(cache_, memory_, &file_, model.stream()) {
+        tiers_(cache_.regions(), memory_, &file_, model.stream()) {
     scheduler_.emplace(tiers_.manager(), lesson08::SchedulerOptions{});
   }
   ~FileServer() { tiers_.flush(0); }
@@ -100,7 +100,8 @@ class StoreServer : public TieredServer {
  public:
   StoreServer(kv::Model& model, const Sizes& sizes, lesson13::BlockStore& store)
       : TieredServer(model, sizes),
-        tier_(cache_, memory_, store, kv::fingerprint_of(model, kFp8), model.stream(), {}) {
+        tier_(cache_.regions(), memory_, store, kv::fingerprint_of(model, kFp8), model.stream(),
+              {}) {
     scheduler_.emplace(tier_.manager(), lesson08::SchedulerOptions{});
   }
 
@@ -108,11 +109,11 @@ class StoreServer : public TieredServer {
     tier_.add(id, request.prompt, options.extra_keys, true);
     waiting_.emplace(id, std::pair(request, std::move(options)));
   }
-  bool idle() const { return ServerOf::idle() && waiting_.empty(); }
+  bool idle() const { return ServerBase::idle() && waiting_.empty(); }
   kv::StepOutput step(const Observer& on_pass) {
     for (const int64_t id : tier_.complete()) {
       auto waiting = waiting_.extract(id).mapped();
-      ServerOf::submit(id, waiting.first, std::move(waiting.second));
+      ServerBase::submit(id, waiting.first, std::move(waiting.second));
     }
     load_waiting(*scheduler_, tier_.manager());
     const lesson08::SchedulerOutput& output = scheduler_->schedule();

@@ -14,10 +14,11 @@ constexpr kv::KvFormat kFp8 = kv::KvFormat::kFp8;
 /// Lesson 10's attention, with lesson 14's writer and kernels. For the CPU.
 class WindowedFp8Attention : public kv::Attention {
  public:
-  WindowedFp8Attention(const kv::ModelConfig& config, lesson03::PagedKvCache& cache,
+  WindowedFp8Attention(const kv::ModelConfig& config, const lesson14::Fp8KvCache& cache,
                        std::span<const lesson10::KvCacheGroup> groups)
-      : places_(lesson10::places_of(groups)), slots_(groups.size()) {
-    for (size_t group = 0; group < groups.size(); ++group) passes_.emplace_back(config, cache);
+      : cache_(cache), places_(lesson10::places_of(groups)), slots_(groups.size()) {
+    for (size_t group = 0; group < groups.size(); ++group)
+      passes_.emplace_back(config, cache.codes());
   }
 
   void set_tables(lesson03::BlockTables tables) { tables_ = std::move(tables); }
@@ -31,16 +32,17 @@ class WindowedFp8Attention : public kv::Attention {
     }
   }
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
-    const lesson10::LayerPlace place = places_.at(static_cast<size_t>(rows.layer));
-    const auto group = static_cast<size_t>(place.group);
+    const lesson10::LayerPlace place = places_.at(rows.layer);
+    const size_t group = place.group;
     kv::AttentionRows in_cache = rows;
     in_cache.layer = place.index;
-    const lesson14::PagedAttentionArgs args = passes_[group].args_of(in_cache);
+    const lesson14::Fp8Blocks layer = cache_.layer(place.index);
+    const lesson14::Fp8AttentionArgs args{passes_[group].args_of(in_cache), layer.scales};
     lesson14::write_kv_fp8({.k = rows.k,
                             .v = rows.v,
                             .slot_mapping = slots_[group],
                             .num_rows = rows.num_rows,
-                            .cache = args.cache},
+                            .cache = layer},
                            stream);
     if (rows.kernel == kv::Kernel::kPlain) return lesson14::fp8_attention(args, stream);
     lesson14::fast_fp8_attention(args, stream);
@@ -48,6 +50,7 @@ class WindowedFp8Attention : public kv::Attention {
   bool rounds_kv() const override { return true; }
 
  private:
+  const lesson14::Fp8KvCache& cache_;
   std::vector<lesson04::PagedPass> passes_;   // [num_groups]
   std::vector<lesson10::LayerPlace> places_;  // [num_layers]
   std::vector<const int64_t*> slots_;         // [num_groups] of [num_rows]
@@ -60,14 +63,13 @@ kv::ModelConfig config_of_group(kv::ModelConfig config) {
 }
 
 /// Lesson 10's server over FP8 pages.
-class WindowedServer : public lesson08::ServerOf<lesson10::Server::Scheduler> {
+class WindowedServer : public lesson08::ServerBase<lesson10::Server::Scheduler> {
  public:
   WindowedServer(kv::Model& model, int block_size, int num_blocks, int max_tokens_per_pass)
-      : ServerOf(model, {.block_size = block_size, .num_blocks = num_blocks}, {}),
+      : ServerBase(model, {.block_size = block_size, .num_blocks = num_blocks}, {}),
         pool_(num_blocks, block_size),
         manager_(pool_, lesson10::make_groups(model.config()), {}, max_tokens_per_pass),
-        cache_(config_of_group(model.config()), model.stream(), num_blocks + 1, block_size, 0,
-               kFp8),
+        cache_(config_of_group(model.config()), model.stream(), num_blocks + 1, block_size),
         attention_(model.config(), cache_, manager_.groups()) {
     scheduler_.emplace(manager_,
                        lesson08::SchedulerOptions{.max_tokens_per_pass = max_tokens_per_pass});
@@ -88,12 +90,12 @@ class WindowedServer : public lesson08::ServerOf<lesson10::Server::Scheduler> {
     scheduler_->update(output.chunks);
     return deliver(rows, output, chooser_, *scheduler_, streams_);
   }
-  const lesson03::PagedKvCache& cache() const { return cache_; }
+  const lesson14::Fp8KvCache& cache() const { return cache_; }
 
  private:
   lesson10::BlockPool pool_;
   KvCacheCoordinator manager_;
-  lesson03::PagedKvCache cache_;
+  lesson14::Fp8KvCache cache_;
   WindowedFp8Attention attention_;
 };
 

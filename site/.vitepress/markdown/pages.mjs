@@ -1,18 +1,13 @@
-// Where a lesson says "Click it", the page of the visualizer itself.
-import path from 'node:path'
-
+// Where a lesson says `./course viz N`, the visualizer itself.
 const html = (state, content) => Object.assign(new state.Token('html_block', '', 0), { content, block: true })
 
 export function visualizer(md) {
   md.core.ruler.push('site_visualizer', (state) => {
     const number = state.env.relativePath?.match(/^lessons\/(\d\d)_[^/]*\/index\.md$/)?.[1]
     const { tokens } = state
-    const heading = tokens.findIndex((token, i) => token.type === 'heading_open' && tokens[i + 1].content === 'Click it')
-    if (!number || heading < 0) return
-    const command = tokens.findIndex((token, i) => i > heading && token.type === 'fence')
-    if (command < 0 || tokens[command].content.trim() !== `./course viz ${Number(number)}`) {
-      throw new Error(`${path.basename(state.env.path)}: "Click it" does not begin with ./course viz ${Number(number)}`)
-    }
+    if (!number) return
+    const command = tokens.findIndex((token) => token.type === 'fence' && token.content.trim() === `./course viz ${Number(number)}`)
+    if (command < 0) throw new Error(`${state.env.path}: no code block with ./course viz ${Number(number)} alone, wanted after the idea`)
     tokens.splice(command + 1, 0, html(state, `<VisualizerPage page="${number}" />\n`))
   })
 

@@ -1,70 +1,27 @@
-// Questions that take an answer before they show theirs: the predictions of a lesson, which its text resolves
-// further down, and the folded questions at its end. And the steps of an exercise, to be ticked.
-const isPredict = /^Predict before you run$/
-const resolves = /^(The answers to the predictions|The predictions)\b.*:$/
-
+// Questions that take an answer before they show theirs: a lesson's predictions, and the folded questions at its end.
+// And the steps of an exercise, to be ticked.
 const html = (state, content) => Object.assign(new state.Token('html_block', '', 0), { content, block: true })
-
-/** The items of the list that begins at `from`, as [index of its <li>, index of its </li>]. */
-function items(tokens, from) {
-  const list = tokens[from]
-  const found = []
-  for (let i = from + 1; tokens[i].type !== 'ordered_list_close' || tokens[i].level !== list.level; ++i) {
-    if (tokens[i].level !== list.level + 1) continue
-    if (tokens[i].type === 'list_item_open') found.push([i])
-    if (tokens[i].type === 'list_item_close') found.at(-1).push(i)
-  }
-  return found
-}
-
-/** The ordered list that follows tokens[at], with nothing but other text and comments before it. */
-function listAfter(tokens, at) {
-  const from = tokens.findIndex((token, i) => i > at && (token.type === 'ordered_list_open' || token.type === 'heading_open'))
-  return from >= 0 && tokens[from].type === 'ordered_list_open' ? items(tokens, from) : []
-}
-
-function heading(tokens, pattern) {
-  return tokens.findIndex((token, i) => token.type === 'inline' && tokens[i - 1]?.type === 'heading_open' && pattern.test(token.content))
-}
 
 /** Puts `insert`, a map from an index to tokens, before the tokens with these indices. */
 function inserted(tokens, insert) {
   return tokens.flatMap((token, i) => [...(insert.get(i) ?? []), token])
 }
 
-function predictions(state) {
-  const { tokens } = state
-  const asked = heading(tokens, isPredict)
-  if (asked < 0) return
-  const resolution = tokens.findIndex((token, i) => i > asked && token.type === 'inline' && resolves.test(token.content))
-  const [questions, answers] = [listAfter(tokens, asked), resolution < 0 ? [] : listAfter(tokens, resolution)]
-  if (!questions.length || questions.length !== answers.length) {
-    throw new Error(`${state.env.path}: ${questions.length} predictions, and ${answers.length} answers to them`)
-  }
-  const insert = new Map()
-  questions.forEach(([, end], i) => insert.set(end, [html(state, `<OwnAnswer name="prediction-${i + 1}" resolved="below" />\n`)]))
-  answers.forEach(([begin, end], i) => {
-    insert.set(begin + 1, [html(state, `<Resolution name="prediction-${i + 1}" question="above">\n`)])
-    insert.set(end, [html(state, '</Resolution>\n')])
-  })
-  state.tokens = inserted(tokens, insert)
-}
-
-function foldedQuestions(state) {
-  const insert = new Map()
-  const from = heading(state.tokens, /^Questions$/)
-  if (from < 0) return
+/** Under "Predict" the place of the folded answer takes the reader's; under "Questions" that place is in the fold. */
+function questions(state) {
+  const out = []
+  let section = ''
   let n = 0
   state.tokens.forEach((token, i) => {
-    if (i < from || token.type !== 'html_block') return
-    const name = `question-${n + (token.content.startsWith('<details>') ? 1 : 0)}`
-    if (token.content.startsWith('<details>')) {
-      ++n
-      insert.set(i + 1, [html(state, `<OwnAnswer name="${name}" />\n<Resolution name="${name}">\n`)])
-    }
-    if (token.content.startsWith('</details>')) insert.set(i, [...(insert.get(i) ?? []), html(state, '</Resolution>\n')])
+    if (token.type === 'heading_open') [section, n] = [state.tokens[i + 1].content, 0]
+    const begins = token.type === 'html_block' && token.content.startsWith('<details>')
+    const ends = token.type === 'html_block' && token.content.startsWith('</details>')
+    if (!/^(Predict|Questions)$/.test(section) || !(begins || ends)) return out.push(token)
+    const name = `${section === 'Predict' ? 'prediction' : 'question'}-${n += begins ? 1 : 0}`
+    if (begins) out.push(...(section === 'Predict' ? [] : [token]), html(state, `<OwnAnswer name="${name}" />\n<Resolution name="${name}">\n`))
+    if (ends) out.push(html(state, '</Resolution>\n'), ...(section === 'Predict' ? [] : [token]))
   })
-  state.tokens = inserted(state.tokens, insert)
+  state.tokens = out
 }
 
 function steps(state) {
@@ -80,10 +37,9 @@ function steps(state) {
   if (open) state.tokens.push(html(state, `<StepMark :number="${open}" />\n`))
 }
 
-export function questions(md) {
+export function ownAnswers(md) {
   md.core.ruler.push('site_questions', (state) => {
-    predictions(state)
-    foldedQuestions(state)
+    questions(state)
     steps(state)
   })
 }

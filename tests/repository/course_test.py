@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""./course without building anything of the course: its lists, its help, its completion, and what it refuses; a build
+that is slow, that waits, that is stopped; and what other programs read: the workflows, an editor's tasks."""
+import fcntl
+import os
+import pathlib
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COURSE = ROOT / "course"
+NO_BUILD = {"COURSE_BUILD": "/proc/none"}
+sys.path.insert(0, str(ROOT / "tools"))
+import course_arguments  # noqa: E402
+import planted_bugs  # noqa: E402
+
+SAYS = """\
+                      | ./course help +all commands and lessons
+help                  | lessons/02_flat_cache/README.md
+--help                | ./course test \\[N\\]
+--version             | Page by Page, [1-9][0-9]* lessons, commit
+test 5 --help         | ^  ./course test .*\\n(.*\\n)+  --long
+exercise help         | again whenever a file is saved
+help exercise 3       | again whenever a file is saved
+kernel --help         | two threads at one place with nothing that orders them
+help run              | explains its options itself, once it is built: ./course build ladder$
+run 05_refcount_cow -h | explains its options itself, once it is built: ./course build lesson05$
+completion words ex   | ^exercise$
+completion words run '' | ^12$
+completion words viz '' | ^warp$
+completion words help '' | ^replay$
+completion words exercise 3 --w | ^--watch$
+setup -h              | ^result +packages
+help build            | ^result +programs
+web -h                | ^result +build/
+help site             | ^example +./course web
+pictures --help       | ^result +SVG"""
+
+REFUSED = """\
+fly                   | error: unknown command 'fly'; ./course help lists
+install               | error: unknown command 'install'; ./course help lists
+RUN                   | unknown command 'RUN'; did you mean ./course run\\?
+help rum              | did you mean ./course run\\?
+5                     | did you mean ./course run 5\\?
+viz 99                | error: there is no lesson 99
+kernel 99 --races     | error: there is no lesson 99
+help run 99           | error: there is no lesson 99
+run 18446744073709551617 | error: there is no lesson 18446744073709551617
+run rum               | found 'rum', wanted a lesson's number; ./course help lists
+viz warpp             | found 'warpp', wanted .*; did you mean warp\\?
+test lnog             | found 'lnog', wanted a lesson's number; did you mean --long\\?
+test 5 --lnog         | unknown option '--lnog'; did you mean --long\\?
+test -L cpu abc       | error: unexpected 'abc'; ./course test 5
+bench 3 --road        | error: ./course bench 3: no road here
+bench abc             | found 'abc', wanted a lesson's number or gpu;
+kernel                | which lesson's\\? For example: ./course kernel 3;
+exercise --watch      | which lesson's\\? For example: ./course exercise 3;
+kernel 3 --race       | unknown option '--race'; did you mean --races\\?
+kernel 3 --races --bounds | --bounds excludes --races
+site --sevre          | unknown option '--sevre'; did you mean --serve\\?
+planted --only nothing_here | no planted bug has .nothing_here.
+exercise 5 --hnt      | unknown option '--hnt'; did you mean --hint\\? ./course exercise --help
+exercise 3 --reset    | --reset: a value is missing, wanted a file of yours, or all
+stale --foo           | stale: found '--foo', wanted nothing after it
+web --out             | --out: a value is missing, wanted DIR
+completion fish       | wanted bash or zsh
+run 1                 | error: cannot write to /proc/none/"""
+
+mistakes = []
+
+
+def check(is_right, *mistake):
+    if not is_right:
+        mistakes.append(" ".join(map(str, mistake)))
+
+
+def run(words, **variables):
+    """Exit code and all that is said."""
+    words = ["" if word == "''" else word for word in words.split()]
+    done = subprocess.run([COURSE, *words], text=True, env={**os.environ, **variables}, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    return done.returncode, done.stdout
+
+
+def expect(code, pattern, words, **variables):
+    got, said = run(words, **variables)
+    is_right = got == code and re.search(pattern, said, re.M)
+    check(is_right, f"course {words}: {got}, wanted {code} and /{pattern}/\n{said}")
+
+
+def says_and_refuses():
+    """Nothing is built or configured for any of it."""
+    for table, code in ((SAYS, 0), (REFUSED, 2)):
+        for line in table.splitlines():
+            words, pattern = line.split(" | ")
+            expect(code, pattern, words, **NO_BUILD)
+    expect(2, "COURSE_PRESET: found 'bogus', wanted default, cpu", "build tests", COURSE_PRESET="bogus")
+    expect(2, "COURSE_JOBS: found '0', wanted a number", "build tests", COURSE_JOBS="0")
+    lines = run("")[1].split("\n\nExercises:")[0].splitlines()
+    check(len(lines) <= 12, f"./course alone prints {len(lines)} lines, wanted 12")
+
+
+def on_a_terminal(term):
+    """Colour is where it can be seen."""
+    said = b""
+
+    def keep(terminal):
+        nonlocal said
+        said += (read := os.read(terminal, 1000))
+        return read
+
+    os.environ.update(TERM=term, NO_COLOR="")
+    pty.spawn([str(COURSE), "fly"], keep, lambda _: b"")
+    check(said.startswith(b"error:" if term == "dumb" else b"\033[31merror:"), f"course fly, TERM={term}: {said}")
+
+
+def fits(columns, *more):
+    """Lines end where the terminal does."""
+    for words in ("", "help", "site -h", "exercise -h", "repair -h", "kernel -h", "planted -h", "build -h", "test -h", *more):
+        said = run(words, COLUMNS=str(columns), **NO_BUILD)[1]
+        check(max(map(len, said.splitlines())) <= columns, f"course {words}: more than {columns} columns\n{said}")
+    os.environ["COLUMNS"] = str(columns)
+    for bug in planted_bugs.bugs_of(ROOT / "lessons/05_refcount_cow/test/planted.txt"):
+        shown = bug.shown("lesson05: a test with a name of many words " * 2)
+        check(max(map(len, shown.splitlines())) <= columns, f"course planted: more than {columns} columns\n{shown}")
+    del os.environ["COLUMNS"]
+
+
+def completes():
+    """Each option that the help of a command names, and in a shell what is typed."""
+    for name in run("completion words ''")[1].split():
+        if name not in ("help", "version"):
+            named = course_arguments.options_in(run(f"help {name}", **NO_BUILD)[1])
+            known = run(f"completion words {name} --", **NO_BUILD)[1].split()
+            check(set(named) <= set(known), f"completion: ./course {name} lacks {set(named) - set(known)}")
+    for shell, begin in (("bash", ""), ("zsh", "emulate ksh; ")):
+        typed = f"COMP_WORDS=('{COURSE}' exercise 3 --wa) COMP_CWORD=3"
+        script = f"source <('{COURSE}' completion {shell}); {begin}{typed}; _course; echo \"${{COMPREPLY[*]}}\""
+        if shutil.which(shell):
+            said = subprocess.run([shell, "-c", script], text=True, stdout=subprocess.PIPE, check=False).stdout
+            check("--watch" in said, f"completion in {shell}: '{said}', wanted --watch for --wa")
+
+
+def without_python(folder):
+    """Where there is no Python the shell part says how to get it."""
+    folder.mkdir()
+    for name in ("dirname", "readlink", "sh"):
+        (folder / name).symlink_to(shutil.which(name))
+    expect(2, "error: .*Install it and run this again", "run 1", PATH=str(folder))
+    for name, script in (("id", "echo 1000"), ("dpkg-query", "")):
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    expect(2, "error: .*run this again: sudo apt-get install -y python3", "run 1", PATH=str(folder))
+
+
+def builds(folder):
+    """A build folder of our own, in which ./course has something to build that takes three seconds."""
+    folder.mkdir()
+    (folder / "build.ninja").write_text("rule slow\n  command = sleep 3 && touch $out\nbuild slow: slow\n")
+    (folder / "CMakeCache.txt").write_text("KV_WINGS:BOOL=ON\n")
+    os.environ.update(COURSE_BUILD=str(folder.parent), COURSE_PRESET="default")
+    expect(2, "unknown target 'nothing'; for example ./course build lesson05", "build nothing")
+    expect(2, "unknown target 'slwo'; did you mean slow\\?", "build slwo")
+    with open(folder / "course.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        build, said = start()
+        check(re.fullmatch("another ./course builds in .*/default; waiting\n", said), "course build, locked:", said)
+    said = build.stderr.readline()
+    check(said == "Building slow\n" and not (folder / "slow").exists(), "course build: it has waited, then says", said)
+    build.communicate()
+    check(build.returncode == 0 and (folder / "slow").exists(), "course build: exit code", build.returncode)
+    (folder / "slow").unlink()
+    for send, number, code in ((os.killpg, signal.SIGINT, 130), (os.kill, signal.SIGTERM, 143)):  # Ctrl-C reaches all
+        build, _ = start()
+        send(build.pid, number)
+        said = build.communicate()[1]
+        check(build.returncode == code and "error" not in said, f"course build, {number}: {build.returncode}, {said}")
+        check(("Stopped" in said) == (code == 130), f"course build, {number}: {said}")
+    time.sleep(3)
+    check(not (folder / "slow").exists(), "course build: a signal does not end what it builds")
+
+
+def start():
+    """A build that has begun, and what it says first."""
+    build = subprocess.Popen([COURSE, "build", "slow"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return build, build.stderr.readline()
+
+
+def main():
+    for name in ("COURSE_BUILD", "COURSE_PRESET", "COURSE_JOBS", "COLUMNS"):
+        os.environ.pop(name, None)
+    says_and_refuses()
+    on_a_terminal("dumb")
+    on_a_terminal("xterm")
+    fits(60)
+    fits(80, "stale")
+    completes()
+    with tempfile.TemporaryDirectory() as folder:
+        linked = pathlib.Path(folder, "linked")
+        linked.symlink_to(COURSE)
+        check(subprocess.run([linked, "--version"], stdout=subprocess.DEVNULL, check=False).returncode == 0, "a link")
+        without_python(pathlib.Path(folder, "bin"))
+        builds(pathlib.Path(folder, "default"))
+    check(subprocess.run([sys.executable, ROOT / ".github/check.py"], check=False).returncode == 0, ".github/check.py")
+    print(*mistakes, f"course: {len(mistakes)} mistakes", sep="\n")
+    return 1 if mistakes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

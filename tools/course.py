@@ -1,0 +1,291 @@
+"""./course: builds what a command needs, and runs it. COMMANDS has them all.
+
+Options belong to the programs: they explain them, and refuse what is wrong."""
+import dataclasses
+import os
+import re
+import signal
+import subprocess
+import sys
+import typing
+
+import course_runs as runs
+from course_arguments import die, end_with, fitted, guess, options_in, output_columns
+from course_builds import ROOT, Build, lesson_folders, output_of, setup
+
+BEGIN = """\
+Page by Page: build the KV cache of an LLM server, lesson by lesson.
+
+  ./course run          every lesson's engine: one table, the same bits
+  ./course run 5        lesson 5's program
+  ./course viz 5        its page, to click
+  ./course test 5       its tests
+  ./course exercise 5   parts of it, to write
+  ./course help         all commands and lessons; ./course help run explains one
+
+Begin with    ./course run                    what the course builds, in a table
+then read     lessons/01_no_cache/README.md   which leads to the next lesson"""
+
+OPTIONS = "Common options: --device cpu|cuda|auto   --model DIR   --seed N   --help"
+ENVIRONMENT = """\
+Environment: COURSE_PRESET (default, cpu, cuda, release, asan, simt)
+             COURSE_BUILD (a folder to build in)   COURSE_JOBS   KV_THREADS
+             KV_MODEL   NO_COLOR"""
+
+COMPLETION = {"bash": """\
+_course() {
+  local word typed=${COMP_WORDS[COMP_CWORD]}
+  COMPREPLY=()
+  while IFS= read -r word; do
+    [[ $word != "$typed"* ]] || COMPREPLY+=("$word")
+  done < <("${COMP_WORDS[0]}" completion words "${COMP_WORDS[@]:1:$COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -F _course course"""}
+COMPLETION["zsh"] = "\n".join(["autoload -U +X compinit && compinit", "autoload -U +X bashcompinit && bashcompinit",
+                              COMPLETION["bash"]])
+
+
+def completion(call):
+    """
+    In that shell, or in its ~/.bashrc or ~/.zshrc: source <(./course completion bash)
+
+    Commands and lessons are completed, and the options of programs that are built.
+    """
+    shell, *words = call.words or [""]
+    if shell == "words":  # what the last one may be
+        print("".join(f"{word}\n" for word in completions(words or [""])), end="")
+    elif shell in COMPLETION:
+        print(COMPLETION[shell])
+    else:
+        die(f"completion: found '{shell}', wanted bash or zsh; then, in that shell: source <(./course completion bash)")
+
+
+@dataclasses.dataclass
+class Command:
+    name: str
+    words: str  # what may follow it
+    help: str
+    run: typing.Callable  # whose docstring explains the options, unless a script or the program does
+    builds: str = ""  # without a lesson
+    of_lesson: str = ""  # with one, whose number replaces {}
+    others: tuple = ()  # words in a lesson's place
+    script: str = ""
+    libraries: str = ""  # without which a build has no such program
+    other_ways: dict = dataclasses.field(default_factory=dict)  # of running it, by their first word
+
+
+IMGUI = "Dear ImGui (libimgui-dev, libstb-dev, libglfw3-dev)"
+LIBEVENT = "libevent (libevent-dev)"
+GROUPS = {
+    "Lessons": [
+        Command("run", "[N] [...]", "every lesson's engine: one table, the same bits; with N lesson N's program",
+                runs.program, builds="ladder", of_lesson="lesson{}"),
+        Command("viz", "[N] [...]", "the visualizer: click lesson N's page, play its scenarios",
+                runs.program, builds="viz", of_lesson="viz", others=("warp", "watch"), libraries=IMGUI),
+        Command("exercise", "N [...]", "write lesson N's heart yourself, step by step; then run or viz --mine",
+                runs.exercise, of_lesson="lesson{}_exercise", script="tools/exercise.py learn"),
+        Command("repair", "N [...]", "a bug in lesson N's code, and what a user says of it: find it, mend it",
+                runs.exercise, of_lesson="lesson{}_repair", script="tools/exercise.py repair"),
+        Command("test", "[N] [...]", "the course's tests, or those of lesson N and its page",
+                runs.test, of_lesson="tests_lesson{}"),
+    ],
+    "CUDA kernels, no GPU needed": [
+        Command("kernel", "N [...]", "lesson N's kernels on a simulated GPU; gpu for N: those of docs/gpu.md",
+                runs.kernel, of_lesson="lesson{}_gpu_test", others=("gpu",), script="tools/kernel_runs.py"),
+    ],
+    "Proof and costs": [
+        Command("planted", "[...]", "puts one bug at a time into the code, and shows which test finds it",
+                runs.script, script="tools/planted_bugs.py"),
+        Command("bench", "[N] [...]", "what it costs: numbers and plots, docs/figures/",
+                runs.bench, of_lesson="lesson{}_bench", others=("gpu",),
+                other_ways={"gpu": runs.bench_gpu, "--road": runs.bench_road}),
+        Command("bench-cpu", "[...]", "a model against this machine's memory bandwidth", runs.program, "bench_cpu"),
+        Command("bench-cuda", "[...]", "the same on a GPU; --road: the matrix product from plain to fast",
+                runs.program, "bench_cuda", other_ways={"--road": runs.bench_cuda_road}),
+        Command("stale", "", "which numbers are older than what they measure", runs.stale, script="tools/measured.py"),
+    ],
+    "For a model, a trace or a server of yours": [
+        Command("plan", "[...]", "what its K and V take, how many sequences fit", runs.program, "plan"),
+        Command("replay", "TRACE", "hit rates by pool size and policy", runs.program, "replay"),
+        Command("watch", "WHAT", "what a server's KV cache holds, from its events or from a recording",
+                runs.program, "watch"),
+        Command("serve", "[...]", "an HTTP server with OpenAI's API on the engines; --test: its tests",
+                runs.program, "serve", libraries=LIBEVENT, other_ways={"--test": runs.serve_test}),
+        Command("load", "[...]", "how fast such a server answers, and whether equal requests get equal answers",
+                runs.program, "load", libraries=LIBEVENT),
+        Command("route", "[...]", "one address for several: each request goes where its first token comes first",
+                runs.program, "route", libraries=LIBEVENT, other_ways={"--test": runs.route_test}),
+        Command("logits", "[...]", "logits of token ids, as a safetensors file", runs.program, "logits"),
+        Command("tokenize", "[TEXT]", "text to token ids, and back", runs.program, "tokenize"),
+        Command("make-model", "[...]", "a random-weight model of any shape", runs.program, "make_model"),
+    ],
+    "Pages and builds": [
+        Command("web", "[...]", "visualizer and ladder for a browser, in build/web", runs.web),
+        Command("site", "[...]", "the course as a web site", runs.site),
+        Command("pictures", "", "draws docs/figures' pictures of pages again", runs.pictures),
+        Command("build", "[TARGET]", "builds everything, or what is named", runs.build),
+        Command("setup", "", "installs what is missing, as run and test do, too", runs.install),
+        Command("completion", "SHELL", "completes commands and options in bash or zsh",
+                completion, others=("bash", "zsh")),
+    ],
+}
+COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
+
+
+class Call:
+    """A command as it was typed."""
+
+    def __init__(self, command, words):
+        self.command = command
+        self.typed = f"./course {command.name}"
+        self.build = Build()
+        self.lesson = ""  # as "05"
+        self.words = list(words)
+        self.wants_help = not {"-h", "--help"}.isdisjoint(words) or words[:1] == ["help"]
+        if command.of_lesson:
+            self.take_lesson(words[0] if words else "")
+
+    def take_lesson(self, first):
+        """Takes the lesson's number out of the words, and refuses another word in its place."""
+        command = self.command
+        folder = re.fullmatch(r"(?:lessons/)?((\d\d)_\w+)/?", first)  # as 05_refcount_cow
+        if folder and (ROOT / "lessons" / folder[1]).is_dir():
+            first = folder[2]
+        if first.isdecimal():
+            self.lesson = lesson_number(first)
+            self.typed += f" {int(first)}"
+            self.words.pop(0)
+        elif self.wants_help or first in command.others:
+            pass
+        elif first and not first.startswith("-"):
+            wanted = " or ".join(["a lesson's number", *command.others])
+            meant = guess(first, [*command.others, *options_in(explanation(self))])
+            die(f"{command.name}: found '{first}', wanted {wanted};{meant} ./course help lists the lessons")
+        elif command.words.startswith("N"):
+            die(f"which lesson's? For example: {self.typed} 3; {self.typed} --help says more")
+
+    @property
+    def folder(self):
+        """The lesson's, from the root of the repository."""
+        return next(ROOT.glob(f"lessons/{self.lesson}_*")).relative_to(ROOT)
+
+    @property
+    def target(self):
+        """What is built."""
+        return self.command.of_lesson.format(self.lesson) if self.lesson else self.command.builds
+
+    @property
+    def program(self):
+        return self.build.program(self.target)
+
+    def run(self):
+        command = self.command
+        if not command.script and (command.builds or command.of_lesson):
+            setup(self.build)
+        if command.libraries:
+            self.build.wings()
+            if not self.build.has_target(command.builds):
+                die(f"this build has no {command.name}: it was configured without {command.libraries}")
+        if self.words and self.words[0] in command.other_ways:
+            return command.other_ways[self.words.pop(0)](self)
+        return command.run(self)
+
+    def takes_nothing(self):
+        if self.words:
+            die(f"{self.command.name}: found '{self.words[0]}', wanted nothing after it")
+
+
+def lesson_number(word):
+    """"2" or "02" to "02"."""
+    number = f"{int(word):02}" if len(word) <= 3 else word
+    if not any(ROOT.glob(f"lessons/{number}_*/CMakeLists.txt")):
+        die(f"there is no lesson {word}; ./course help lists the lessons")
+    return number
+
+
+# --- help
+
+
+def usage(command):
+    return f"{f'  ./course {command.name} {command.words}':<28} {command.help}"
+
+
+def everything():
+    lines = [BEGIN.split("\n")[0]]
+    for group, commands in GROUPS.items():
+        lines += ["", f"{group}:", *map(usage, commands)]
+    lines += ["", OPTIONS, ENVIRONMENT, "", "Lessons:"]
+    for folder in lesson_folders():
+        title = re.search(r"^# *([^:\n]*)", (folder / "README.md").read_text(encoding="utf-8"), re.M)[1]
+        lines.append(f"  {int(folder.name[:2]):<3} {title:<26} lessons/{folder.name}/README.md")
+    return "\n".join(lines)
+
+
+def explanation(call):
+    """What --help prints. A program explains itself once it is built; nothing is built for that."""
+    command = call.command
+    environment = {**os.environ, "COURSE_COMMAND": call.typed, "COLUMNS": str(output_columns() or "")}
+    if command.script:
+        tool, *verb = command.script.split()
+        return output_of([sys.executable, ROOT / tool, *verb, "--help"], env=environment).rstrip()
+    if call.program.is_file():
+        mine = f"  {'--mine':<31} your files of ./course exercise, those that pass, instead of the lessons'"
+        mine += f"\n  {'--repair':<31} your copy of ./course repair N" if call.lesson else ""
+        text = output_of([call.program, "--help"], env=environment)
+        return text + mine if command.name in ("run", "viz") else text.rstrip()
+    if command.run.__doc__:
+        about = command.run.__doc__.replace("\n    ", "\n").rstrip()
+        return f"{usage(command)}\n{about}\n\n{ENVIRONMENT}"
+    to_build = f"./course build {call.target}"
+    return f"{usage(command)}\n\nThe program explains its options itself, once it is built: {to_build}"
+
+
+def completions(words):
+    """What the last word may be."""
+    *typed, last = words
+    if not typed or typed == ["help"]:
+        return sorted([*COMMANDS, "help", "version"])
+    if typed[0] not in COMMANDS:
+        return []
+    command = COMMANDS[typed[0]]
+    call = Call(command, [*typed[1:2], "--help"])
+    if last.startswith("-"):
+        return options_in(explanation(call))
+    if len(typed) == 1:
+        lessons = [str(int(folder.name[:2])) for folder in lesson_folders()] if command.of_lesson else []
+        return [*lessons, *command.others]
+    if command.script or not call.program.is_file():
+        return []
+    # The words that an option may have: a program names them when it refuses an empty one.
+    said = subprocess.run([call.program, typed[-1], "", "--and-nothing-else"], text=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False).stdout
+    allowed = re.search(r"'' is not allowed, wanted ([\w-]+(?:, [\w-]+)* or [\w-]+);", said)
+    return re.split(", | or ", allowed[1]) if allowed else []
+
+
+def version():
+    commit = output_of(["git", "log", "-1", "--format=commit %h of %cs"], cwd=ROOT).strip()
+    return f"Page by Page, {len(lesson_folders())} lessons, {commit or 'a copy without its history'}"
+
+
+def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that has left is no error; programs want it so, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    name, *words = sys.argv[1:] or [""]
+    if name == "help" and words:  # help run 5 is run 5 --help
+        name, *words = [*words, "--help"]
+    if name in COMMANDS:
+        call = Call(COMMANDS[name], words)
+        return print(fitted(explanation(call))) if call.wants_help else call.run()
+    if name == "":
+        return print(fitted(f"{BEGIN}\n{output_of([sys.executable, ROOT / 'tools/exercise.py', 'progress'])}".rstrip()))
+    if name in ("version", "--version", "-V"):
+        return print(version())
+    if name in ("help", "-h", "--help"):
+        return print(fitted(everything()))
+    meant = f" did you mean ./course run {name}?" if name.isdecimal() else guess(name, COMMANDS, "./course ")
+    return die(f"unknown command '{name}';{meant} ./course help lists the commands")
+
+
+if __name__ == "__main__":
+    end_with(main, subprocess.SubprocessError)
