@@ -9,6 +9,7 @@
 #   lesson02_exercise    lesson02_test over exercise/*.cpp and *.cu, once a learner has begun: built on demand
 #   lesson02_gpu_exercise  lesson02_gpu_test over them
 #   lesson02_exercise_asan  lesson02_exercise with sanitizers in those files: where a crash, a loop or a leak is; _tsan: a race
+#   lesson02_substituted lesson02_exercise with the lesson's own functions beside the learner's: in which step a mistake is; _gpu_, too
 #   lesson02_mine        the program over those of them that pass (./course run 2 --mine)
 #   lesson02_bench       bench/main.cpp, if there is one and KV_BENCH is on
 #   kv_page02            page/*.cpp: its page in the visualizer
@@ -110,7 +111,7 @@ function(kv_tests_over t what files)
   set_target_properties(${t}_${what}_files PROPERTIES KV_ONLY_WARN ON)
   target_compile_options(${t}_${what}_files PRIVATE  # what is not written uses nothing
     $<$<COMPILE_LANGUAGE:CXX>:-Wno-unused> $<$<COMPILE_LANGUAGE:CUDA>:--diag-suppress=177>)
-  if(what STREQUAL "solutions")  # a file has its functions a hundred times over
+  if(what MATCHES "substituted|solutions")  # a file has its functions up to a hundred times over
     target_compile_options(${t}_${what}_files PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
   endif()
   # front() of an empty vector ends the program. Precompiled headers are without these checks, so they are not used.
@@ -154,8 +155,8 @@ function(kv_tests_over t what files)
   endforeach()
 endfunction()
 
-# lesson02_whole: the ladder of lesson 01 and this one (for lesson 01: 02) on the learner's files.
-function(kv_whole num)
+# lesson02_exercise_whole: the ladder of lesson 01 and this one (for lesson 01: 02) on the learner's files.
+function(kv_whole num what)
   set(nums 01 ${num})
   if(num STREQUAL "01")
     set(nums 01 02)
@@ -168,7 +169,7 @@ function(kv_whole num)
     string(APPEND entries "      {\"${n}\", \"${folder}\", [](kv::Model& model, const Options& options) {\n"
       "         return make(lesson${n}::make_engine, model, options);\n       }},\n")
   endforeach()
-  set(generated "${CMAKE_CURRENT_BINARY_DIR}/whole_lessons.cpp")
+  set(generated "${CMAKE_CURRENT_BINARY_DIR}/${what}_whole_lessons.cpp")
   file(CONFIGURE OUTPUT "${generated}" CONTENT "// Written by cmake/kv_lesson.cmake.
 #include \"tests/ladder/second_act.h\"
 @includes@
@@ -192,23 +193,25 @@ std::vector<Pair> run_cases(kv::Model&, const Workload&, std::span<const Case>, 
   list(TRANSFORM nums PREPEND kv_lesson)
   list(REVERSE nums)
   list(TRANSFORM ARGN PREPEND "${PROJECT_SOURCE_DIR}/tests/ladder/" OUTPUT_VARIABLE sources)
-  add_executable(lesson${num}_whole EXCLUDE_FROM_ALL $<TARGET_OBJECTS:lesson${num}_exercise_files> ${sources} "${generated}")
-  target_link_libraries(lesson${num}_whole PRIVATE ${nums} kv::programs nlohmann_json::nlohmann_json)
-  kv_precompiled(lesson${num}_whole)
+  set(target lesson${num}_${what}_whole)
+  add_executable(${target} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:lesson${num}_${what}_files> ${sources} "${generated}")
+  target_link_libraries(${target} PRIVATE ${nums} kv::programs nlohmann_json::nlohmann_json)
+  kv_precompiled(${target})
 endfunction()
 
-# The learner's files, of ./course exercise and of repair, and those that tools/exercise.py check writes.
+# The learner's files, of ./course exercise and of repair, and those that tools/exercise.py writes into the build folder.
 function(kv_exercise num)
-  file(GLOB files CONFIGURE_DEPENDS exercise/*.cpp exercise/*.cu)
-  kv_tests_over(lesson${num} exercise "${files}")
-  if(TARGET lesson${num}_exercise)
-    kv_whole(${num} main.cpp ladder.cpp workload.cpp)
-  endif()
-  file(GLOB files CONFIGURE_DEPENDS repair/*.cpp repair/*.cu)
-  kv_tests_over(lesson${num} repair "${files}")
-  set(written "${CMAKE_CURRENT_BINARY_DIR}/solutions")
-  file(GLOB files CONFIGURE_DEPENDS ${written}/*.cpp ${written}/*.cu)
-  kv_tests_over(lesson${num} solutions "${files}")
+  foreach(what exercise repair substituted solutions)
+    set(folder ${what})
+    if(what MATCHES "substituted|solutions")
+      set(folder "${CMAKE_CURRENT_BINARY_DIR}/${what}")
+    endif()
+    file(GLOB files CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/*.cu)
+    kv_tests_over(lesson${num} ${what} "${files}")
+    if(what MATCHES "exercise|substituted" AND TARGET lesson${num}_${what})
+      kv_whole(${num} ${what} main.cpp ladder.cpp workload.cpp)
+    endif()
+  endforeach()
 endfunction()
 
 # kv_mine(lesson03): lesson03_mine, the same program on the learner's files, of this lesson and those before

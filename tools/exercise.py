@@ -24,7 +24,7 @@ import time
 
 import course_arguments
 import course_builds
-from exercises import checks, mine, mutants, repair, runs, solutions
+from exercises import checks, mine, mutants, repair, runs, solutions, substitution
 from exercises.lesson import ROOT, Lesson, Mistake, has_hole, sentence, wrapped
 from exercises.runs import WAITS, coloured
 
@@ -108,6 +108,18 @@ def show_failure(lesson, step, results, options):
     say(*(f'  "{case}" fails, too.' for case in others))
     if step.gpu_tests:
         say(f"What the simulated GPU's tools say: ./course exercise {lesson.number} --races (and --bounds)")
+
+
+def show_cause(lesson, step, folder, results):
+    """After the verdict, as it takes a moment: whether an earlier step is the cause."""
+    sys.stdout.flush()
+    result = next(result for result in results if result.state == "fails")
+    gpu = "" if result.case in step.tests else "gpu_"
+    program = f"{lesson.target}_{gpu}substituted"
+    if result.case in step.tests + step.gpu_tests and "look there, and not at" not in "\n".join(result.report):
+        limit = runs.LIMIT_S * (4 if gpu else 1)
+        passes = lambda own: runs.run_case(folder / "bin" / program, result.case, {**own, "SIMT_SEED": "0"}, limit).state == "passes"
+        say(*(coloured(line, BOLD) for line in substitution.cause(lesson, folder, [program], passes, step)))
 
 
 def show_done(lesson):
@@ -232,6 +244,7 @@ def steps_in_turn(lesson, folder, options, is_new):
             code = code or WAITS
         elif state == "fails" and code != 1:
             show_failure(lesson, step, results, options)
+            show_cause(lesson, step, folder, results)
         elif state == "fails":
             say(coloured(f"Step {step.number} fails: {step.title}", RED))
         if state in ("broken", "fails"):

@@ -76,7 +76,8 @@ easy: It names the smallest.
 #include "tests/support/readable.h"
 TEST_CASE("the largest of three") { CHECK(largest({1, 3, 2}) == 3); }
 TEST_CASE("of one" * doctest::test_suite("kernel")) { CHECK(largest({7}) == 7); }
-TEST_CASE("each is doubled") { CHECK(twice({1, 2, 3}) == std::vector<int>{2, 4, 6}); }
+TEST_CASE("each is doubled") { CHECK(twice({1, 2, 3}) == std::vector<int>{2, 4, 6});
+  CHECK(largest(twice({30, 60})) == 120); }
 int main(int argc, char** argv) {
   doctest::Context context(argc, argv);
   const int failed = context.run();
@@ -106,8 +107,13 @@ build mine_asan.o: cc_asan ../../lessons/01_toy/exercise/toy.cpp
 build bin/lesson01_exercise_asan: ld_asan mine_asan.o test.o
 build lesson01_exercise_asan: phony bin/lesson01_exercise_asan
 build whole.o: cc ../../whole.cpp
-build bin/lesson01_whole: ld mine.o whole.o
-build lesson01_whole: phony bin/lesson01_whole
+build bin/lesson01_exercise_whole: ld mine.o whole.o
+build lesson01_exercise_whole: phony bin/lesson01_exercise_whole
+build both.o: cc lessons/01_toy/substituted/toy.cpp
+build bin/lesson01_gpu_substituted: ld both.o test.o
+build lesson01_gpu_substituted: phony bin/lesson01_gpu_substituted
+build bin/lesson01_substituted_whole: ld both.o whole.o
+build lesson01_substituted_whole: phony bin/lesson01_substituted_whole
 build test.o: cc ../../toy_test.cpp
 build mine.o: cc ../../lessons/01_toy/exercise/toy.cpp
 build all.o: cc lessons/01_toy/solutions/toy.cpp
@@ -199,7 +205,7 @@ def way_through():
     learn("--diff", "1", code=0, says=["letter for letter"])
     learn("--diff", "2", code=2, says=["does not pass yet"])
     first = write("twice", "  v.at(1) = 9;\n  return v;")
-    learn(code=1, says=["index +0 +1 +2", "found +1 +9 +3", r"expected +2 +4 +6\n +\^", "no other test", "--races", r"How many times\?\n"], silent=["Step 1"])
+    learn(code=1, says=["index +0 +1 +2", "found +1 +9 +3", r"expected +2 +4 +6\n +\^", "no other test", "--races", r"How many times\?\n"], silent=["Step 1", "look there"])
     learn("--reset", "gone.cpp", code=2, says=["toy.cpp"])
     learn("--reset", "toy.cpp", code=0)
     learn("--reset", "toy.cpp", code=0)
@@ -218,8 +224,10 @@ def way_through():
     call("mine", "--build", "build/simt", "--into", "build/simt", code=77, says=["Nothing of yours"])
     watched()
     write("largest", "  int most = 0;\n  for (int x : v) most = x > most ? x : most;\n  return most;")
-    learn(code=1, says=["now --races and --bounds look", "the whole does not", "lesson 01 gives other bits", "the cause is in yours"],
+    learn(code=1, says=["now --races and --bounds look", "the whole does not", "lesson 01 gives other bits", "the cause is in yours", "own largest[(][)], step 1, this passes: look there[.]"],
           silent=["all 2 steps pass", "[?] :"])
+    write("largest", "  int most = v[0];\n  for (int x : v) most = x > most && x < 100 ? x : most;\n  return most;")
+    learn("--all", code=1, says=["found +60", "own largest[(][)], step 1, this passes: look there, and not at step 2"])
     write("largest", "  int most = v[0];\n  for (int x : v) most = x > most ? x : most;\n  return most;")
     learn(code=0, says=["The whole passes", "all 2 steps pass", "Lesson 1  ##  2 of 2", "You can loop", "lessons/02_next/README.md"])
     path = pathlib.Path("lessons/01_toy/exercise/toy.cpp")

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from . import runs
+from . import runs, substitution
 from .lesson import ROOT
 
 TOOLS = {"races": "simt-tsan", "bounds": "simt-asan"}
@@ -247,11 +247,11 @@ def sanitized(lesson, folder):
 
 
 def whole(lesson, folder):
-    """The lesson's own tests, all of them, and a short ladder on the learner's files. Lines about what differs, or nothing."""
+    """The lesson's own tests, all of them, and a short ladder on the learner's files. Lines about what differs, and in which step, or nothing."""
     import kernel_runs
     steps_with = lambda kind: any(getattr(step, kind) for step in lesson.steps)
-    target, ladder = f"{lesson.target}_exercise", f"{lesson.target}_whole"
-    ok, words = runs.build(folder, [target, ladder] + [target_of(lesson)] * (steps_with("gpu_tests") and runs.is_simulated(folder)))
+    target, other = f"{lesson.target}_exercise", f"{lesson.target}_substituted"
+    ok, words = runs.build(folder, [target, f"{target}_whole"] + [target_of(lesson)] * (steps_with("gpu_tests") and runs.is_simulated(folder)))
     if not ok:
         return words
     binary = folder / "bin" / target
@@ -264,16 +264,19 @@ def whole(lesson, folder):
         if result.state != "passes":
             second_look(lesson, None, result, folder, (), program == binary)
             steps = " and ".join(str(step.number) for step in lesson.steps if result.case in step.tests + step.gpu_tests)
-            return [f'"{result.case}"{f", a test of step {steps}" if steps else ""}', *(f"  {line}" for line in result.report)]
+            substituted = program.name.replace("_exercise", "_substituted")
+            passes = lambda own: runs.run_case(folder / "bin" / substituted, result.case, own, 24 * runs.LIMIT_S).state == "passes"
+            return [f'"{result.case}"{f", a test of step {steps}" if steps else ""}', *(f"  {line}" for line in result.report),
+                    *substitution.cause(lesson, folder, [substituted], passes)]
     if lines := sanitized(lesson, folder):
         return lines
-    other = "02" if lesson.number == 1 else "01"
     for options in WHOLE:
-        command = [str(folder / "bin" / ladder), "--device", "cpu", "--without-times", *options]
-        code, said, _ = runs.execute(command, {}, 40 * runs.LIMIT_S)
+        ladder = lambda program, own: runs.execute([folder / "bin" / f"{program}_whole", "--device", "cpu", "--without-times", *options], own, 40 * runs.LIMIT_S)
+        code, said, _ = ladder(target, {})
         if code != 0:
-            shown = " ".join(["./course run --mine --lessons", f"{min(int(other), lesson.number)},{max(int(other), lesson.number)}", *options])
+            shown = " ".join(["./course run --mine --lessons", f"1,{max(2, lesson.number)}", *options])
             said = [line for line in said.strip().splitlines() if line.strip()]
             return [f"The ladder on your files, as in {shown}:", *(f"  {line}" for line in said[-6:]),
-                    "  The lesson's own files give equal bits here, so the cause is in yours."]
+                    "  The lesson's own files give equal bits here, so the cause is in yours.",
+                    *substitution.cause(lesson, folder, [f"{other}_whole"], lambda own: ladder(other, own)[0] == 0)]
     return []

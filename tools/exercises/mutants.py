@@ -136,7 +136,7 @@ def compiled(lesson, mutants, options):
     """Those that compile, built."""
     targets = sorted({target for m in mutants for target in runs.targets_of(m.step, lesson.target, "solutions")})
     while mutants:
-        solutions.write_sources(lesson, mutants, options.build)
+        solutions.write_solutions(lesson, mutants, options.build)
         command = ["ninja", "-C", str(options.build), "-k", "0", "-j", os.environ.get("COURSE_JOBS") or str(os.cpu_count()), *targets]
         done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace")
         if done.returncode == 0:
@@ -210,7 +210,7 @@ def tool_builds(lesson, mutants, options):
         build = options.build.parent / preset
         if not (build / "build.ninja").exists():
             subprocess.run(["cmake", "--preset", build.name, "-B", str(build)], cwd=runs.ROOT, stdout=subprocess.DEVNULL, check=True)
-        solutions.write_sources(lesson, mutants, build)
+        solutions.write_solutions(lesson, mutants, build)
         ok, words = runs.build(build, [f"{lesson.target}_gpu_solutions"])
         if not ok:
             raise Mistake("\n".join(words))

@@ -24,27 +24,13 @@ import re
 import subprocess
 import sys
 
-from . import checks, runs
+from . import checks, runs, substitution
 from .lesson import ROOT, Lesson, Mistake, all_lessons
 
 FEWEST, FEWEST_IN_KERNELS = 6, 2
 TOOLS = checks.TOOLS
 LEVELS = ("easy", "middle", "hard")
 DIVERGENCE = re.compile(r"not every thread comes|deadlock|the mask |meet in different calls")
-HEAD = """// Written by tools/exercise.py check.
-#ifndef KV_CHECK_NUMBERS  // a header and the file that includes it both begin with this
-#define KV_CHECK_NUMBERS
-#include <cstdlib>
-#include "common/todo.h"
-namespace kv_check {
-inline int number(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoi(text) : otherwise;
-}
-inline const int steps = number("KV_CHECK_STEPS", 99), wrong = number("KV_CHECK_WRONG", 0);
-}  // namespace kv_check
-#endif
-"""
 
 
 @dataclasses.dataclass
@@ -140,19 +126,11 @@ def with_all_solutions(lesson, file, wrongs):
                 text += f"case {wrong.number}: {{\n{mark(begin, wrong.shown_as)}{changed[b:e]}}} break;\n"
         text += f"default: {{\n{mark(begin)}{source[begin:end]}}}\n}}\n{mark(end)}"
         source = source[:begin] + text + source[end:]
-    return f'{HEAD}#line 1 "{lesson.own_path(file)}"\n{source}'
+    return f'{substitution.HEAD}#line 1 "{lesson.own_path(file)}"\n{source}'
 
 
-def write_sources(lesson, wrongs, build):
-    folder = build / "lessons" / lesson.name / "solutions"
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.iterdir():
-        if path.name not in lesson.files():
-            path.unlink()
-    for file in lesson.files():
-        text = with_all_solutions(lesson, file, wrongs)
-        if not (folder / file).exists() or (folder / file).read_text(encoding="utf-8") != text:
-            (folder / file).write_text(text, encoding="utf-8")
+def write_solutions(lesson, wrongs, build):
+    substitution.write(lesson, "solutions", build, lambda file: with_all_solutions(lesson, file, wrongs))
 
 
 def build_solutions(wrongs_of, options):
@@ -168,7 +146,7 @@ def build_solutions(wrongs_of, options):
         if not (build / "build.ninja").exists():
             subprocess.run(["cmake", "--preset", build.name, "-B", str(build)], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
         for lesson in targets:
-            write_sources(lesson, wrongs_of[lesson], build)
+            write_solutions(lesson, wrongs_of[lesson], build)
         ok, words = runs.build(build, sorted(set().union(*targets.values())))
         if not ok:
             raise Mistake("\n".join(["the solutions do not compile:", *words]))
