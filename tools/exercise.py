@@ -118,7 +118,7 @@ def show_cause(lesson, step, folder, results):
     program = f"{lesson.target}_{gpu}substituted"
     if result.case in step.tests + step.gpu_tests and "look there, and not at" not in "\n".join(result.report):
         limit = runs.LIMIT_S * (4 if gpu else 1)
-        passes = lambda own: runs.run_case(folder / "bin" / program, result.case, {**own, "SIMT_SEED": "0"}, limit).state == "passes"
+        passes = lambda own: runs.run_case(runs.program(folder, program), result.case, {**own, "SIMT_SEED": "0"}, limit).state == "passes"
         say(*(coloured(line, BOLD) for line in substitution.cause(lesson, folder, [program], passes, step)))
 
 
@@ -135,6 +135,8 @@ def show_done(lesson):
 
 
 def compiles(lesson, step, folder):
+    if step.gpu_tests:
+        checks.end_background(folder)  # which may build just that, at leisure
     ok, words = runs.build(folder, runs.targets_of(step, lesson.target))
     if words:
         say(*words)

@@ -36,6 +36,7 @@ def main():
     hours = round((read + MINUTES_A_LINE * written) / 60)
     counted = f"{read} minutes and {written:,} lines, about {hours} hours"
     text, found = re.subn(r"\d+ minutes and [\d,]+ lines, about \d+ hours", counted, text)
+    text = re.sub(r"(?<=<!-- number: )\d+ minutes, \d+ hours", f"{read} minutes, {hours} hours", text)
     if found != 1:
         raise SystemExit(f"error: README.md has {found} places like `{counted}`, wanted one")
     if check:

@@ -53,7 +53,7 @@ def by_sanitizers(lesson, result, folder):
     ok, _ = runs.build(folder, [target])
     if not ok:
         return []
-    binary = folder / "bin" / target
+    binary = runs.program(folder, target)
     command = [str(binary), runs.only(result.case), "--no-colors=true", "--no-intro=true", "--no-version=true"]
     # After that time it is asked where it is; a crash has ended before, but may take long to be described.
     _, said, _ = runs.execute(command, SANITIZERS, runs.LIMIT_S * (0.5 if result.endless else 24), signal.SIGABRT)
@@ -124,7 +124,8 @@ def background(lesson, folder):
     """Builds what --races and --bounds need while the learner writes. One at a time, and last in the queue."""
     if not any(step.gpu_tests for step in lesson.steps) or not runs.is_simulated(folder) or is_building(folder):
         return
-    missing = [build for tool, build in builds(folder).items() if not is_ready(lesson, folder, tool)]
+    missing = [folder] * (not (folder / "bin" / target_of(lesson)).exists())
+    missing += [build for tool, build in builds(folder).items() if not is_ready(lesson, folder, tool)]
     if missing:
         alone = lambda b: f"flock {shlex.quote(str(b))}/course.lock " if shutil.which("flock") else ""
         command = "\n".join(f"[ -e {shlex.quote(str(b))}/build.ninja ] || cmake --preset {b.name} -B {shlex.quote(str(b))}\n"
@@ -133,7 +134,7 @@ def background(lesson, folder):
             process = subprocess.Popen(["nice", "-n", "19", "sh", "-c", command], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log,
                                        stderr=log, start_new_session=True)
         (folder.parent / "exercise_tools.pid").write_text(str(process.pid), encoding="utf-8")
-        print("While you write, what --races and --bounds need is built in the background.")
+        print("While you write, what the kernels, --races and --bounds need is built in the background.")
 
 
 def background_pid(folder):
@@ -232,7 +233,7 @@ def sanitized(lesson, folder):
     import kernel_runs as k
     shared = [case for step in lesson.steps if "parallel_for" in "".join(lesson.written_functions(step)) for case in step.tests]
     for tool, cases in (("asan", ["*"]), ("tsan", shared)):
-        binary = folder / "bin" / f"{lesson.target}_exercise_{tool}"
+        binary = runs.program(folder, f"{lesson.target}_exercise_{tool}")
         if not cases or not runs.build(folder, [binary.name])[0]:
             continue
         said = "\n".join(k.run_case(binary, case, SANITIZERS)[1] for case in cases)
@@ -254,7 +255,7 @@ def whole(lesson, folder):
     ok, words = runs.build(folder, [target, f"{target}_whole"] + [target_of(lesson)] * (steps_with("gpu_tests") and runs.is_simulated(folder)))
     if not ok:
         return words
-    binary = folder / "bin" / target
+    binary = runs.program(folder, target)
     jobs = [(binary, case) for case in kernel_runs.cases_of(binary, "*")]
     if steps_with("gpu_tests") and runs.is_simulated(folder):
         jobs += [(folder / "bin" / target_of(lesson), case) for case in kernel_runs.cases_of(folder / "bin" / target_of(lesson))]
@@ -265,13 +266,13 @@ def whole(lesson, folder):
             second_look(lesson, None, result, folder, (), program == binary)
             steps = " and ".join(str(step.number) for step in lesson.steps if result.case in step.tests + step.gpu_tests)
             substituted = program.name.replace("_exercise", "_substituted")
-            passes = lambda own: runs.run_case(folder / "bin" / substituted, result.case, own, 24 * runs.LIMIT_S).state == "passes"
+            passes = lambda own: runs.run_case(runs.program(folder, substituted), result.case, own, 24 * runs.LIMIT_S).state == "passes"
             return [f'"{result.case}"{f", a test of step {steps}" if steps else ""}', *(f"  {line}" for line in result.report),
                     *substitution.cause(lesson, folder, [substituted], passes)]
     if lines := sanitized(lesson, folder):
         return lines
     for options in WHOLE:
-        ladder = lambda program, own: runs.execute([folder / "bin" / f"{program}_whole", "--device", "cpu", "--without-times", *options], own, 40 * runs.LIMIT_S)
+        ladder = lambda program, own: runs.execute([runs.program(folder, f"{program}_whole"), "--device", "cpu", "--without-times", *options], own, 40 * runs.LIMIT_S)
         code, said, _ = ladder(target, {})
         if code != 0:
             shown = " ".join(["./course run --mine --lessons", f"1,{max(2, lesson.number)}", *options])

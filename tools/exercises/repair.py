@@ -87,7 +87,7 @@ def first_failure(repair, folder):
     import kernel_runs
     step, jobs = repair.bug.step, []
     for target in runs.targets_of(step, repair.target, repair.what):
-        binary = folder / "bin" / target
+        binary = runs.program(folder, target)
         jobs += [(binary, case) for case in kernel_runs.cases_of(binary, "*")]
     known = [job for job in jobs if job[1] in step.tests + step.gpu_tests]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -74,11 +74,24 @@ class Words:
             print(ERASE, end="", file=sys.stderr)
 
 
+def home(folder, name):
+    """The build folder of a program. Where the course is built, what needs no GPU is soon linked: no kernel is compiled for it."""
+    course = folder.parent / "default"
+    without_gpu = "_gpu_" not in name and "solutions" not in name
+    return course if folder.name == "simt" and without_gpu and (course / "build.ninja").exists() else folder
+
+
+def program(folder, name):
+    return home(folder, name) / "bin" / name
+
+
 def build(folder, targets):
     """(whether it was built, what the compiler said without the commands)."""
-    words = Words(folder)
-    ok = run_ninja(folder, targets, words)
-    said = words.said
+    ok, said = True, []
+    for place in dict.fromkeys(home(folder, target) for target in targets):
+        words = Words(place)
+        ok = run_ninja(place, [target for target in targets if home(folder, target) == place], words) and ok
+        said += words.said
     if not ok and any("multiple definition of" in line or "undefined reference to" in line for line in said):
         said = linker_words(said)
     if any("unknown target" in line and "_gpu_" in line for line in said):
@@ -236,8 +249,8 @@ def place_of(binary, chosen):
 
 def run_step(folder, step, target, what="exercise", environment=None):
     """The results of a step's tests, in order. Once one has not ended, no other is begun: each would take as long."""
-    jobs = [(folder / "bin" / f"{target}_{what}", case, {}, LIMIT_S) for case in step.tests]
-    jobs += [(folder / "bin" / f"{target}_gpu_{what}", case, {"SIMT_SEED": "0"}, 4 * LIMIT_S) for case in step.gpu_tests]
+    jobs = [(program(folder, f"{target}_{what}"), case, {}, LIMIT_S) for case in step.tests]
+    jobs += [(program(folder, f"{target}_gpu_{what}"), case, {"SIMT_SEED": "0"}, 4 * LIMIT_S) for case in step.gpu_tests]
     endless = threading.Event()
 
     def one(job):

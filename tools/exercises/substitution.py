@@ -53,7 +53,8 @@ def cause(lesson, folder, targets, passes, first=None):
 
     `passes(environment)` runs the failing test in the programs `targets`. `first`: the step whose test it is."""
     try:
-        write(lesson, "substituted", folder, lambda file: with_both(lesson, file))
+        for place in {runs.home(folder, target) for target in targets}:
+            write(lesson, "substituted", place, lambda file: with_both(lesson, file))
     except Mistake:
         return []
     written = [step for step in lesson.steps if not lesson.is_unwritten(step)]
