@@ -13,7 +13,6 @@
   check.py hooks     nothing is in a lesson for the sake of a later one
   check.py browser   the visualizer and what it shows use of std::ranges only what a browser's build has
   check.py promise   nothing that would let a compiler change the arithmetic
-  check.py further   the solution of each text's further tasks (test/further.patch) fits the lesson's code
   check.py figures   the drawn diagrams are what their scripts draw; all pictures can be read on a phone
   check.py selftest  each rule above finds a planted violation
 
@@ -288,14 +287,6 @@ def browser(root):
                     yield f"{rel}:{n}: cmake/web/missing_std.h does not have {name}"
 
 
-def further(root):
-    """git apply takes every test/further.patch."""
-    for path in sorted(root.glob("lessons/*/test/further.patch")):
-        done = subprocess.run(["git", "apply", "--check", str(path)], cwd=root, text=True, stderr=subprocess.PIPE)
-        if done.returncode:
-            yield f"{path.relative_to(root)}:1: does not apply: {done.stderr.splitlines()[0]}"
-
-
 def smallest_letters(svg):
     """Of the words of a picture, in pixels on a phone of 360; None if it has no words."""
     sizes = []
@@ -343,7 +334,7 @@ def figures(root):
 
 RULES = {"arrows": arrows, "house": house, "quotes": quotes, "numbers": quantities.numbers, "commands": commands,
          "solutions": solutions, "answers": answers, "promise": promise, "browser": browser, "hooks": hooks.hooks,
-         "further": further, "figures": figures, "budget": budget}
+         "figures": figures, "budget": budget}
 
 
 def main():

@@ -38,13 +38,6 @@ Later.
 ## Run it
 """
 
-PATCH = """--- a/lessons/01_a/ok.h
-+++ b/lessons/01_a/ok.h
-@@ -1 +1 @@
--int a;
-+int c;
-"""
-
 
 SCENE = "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 640 400'><text font-size='12'>a</text></svg>\n"
 FROM = "<!-- from docs/figures/data/ok.json -->\n"
@@ -77,7 +70,6 @@ def selftest(rules):
         ("house", "lessons/02_b/program/x.cpp", "\n"),
         ("house", "lessons/03_c/p.h", "\n"),
         ("house", "lessons/05_e/e.h", "\n"),
-        ("further", "lessons/02_b/test/further.patch", PATCH.replace("int a;", "int b;")),
         ("budget", "tests/repository/budget.txt", "1  common\n"),
         ("house", "lessons/02_b/x.cuh", '  asm volatile("");\n'),
         ("house", "common/x.cpp", "const_cast<int&>(x) = 1;\n"),
@@ -130,7 +122,6 @@ def selftest(rules):
         "lessons/01_a/f.cpp": "int f() {\n  // why\n  return answer(42);\n}\n",
         "lessons/01_a/exercise/README.md": EXERCISE,
         "lessons/01_a/README.md": "<details>\n```cpp\n  return answer(42);\n```\n</details>\nreturn answer(42);\n",
-        "lessons/01_a/test/further.patch": PATCH,
         **{f"lessons/03_c/{letter}.h": "\n" for letter in "abcdefghijklmn"},
         **{f"lessons/{name}.cu": "\n" for name in ("01_a/f", "03_c/o", "04_d/d")},
         "tools/course.py": '    Command("run",\n    Command("test",\n',
