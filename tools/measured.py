@@ -7,7 +7,7 @@
 A file of docs/figures/data has these keys; a benchmark adds what its plot needs (--json):
 
   device, commit, date, command   where it was measured, of which code, when, and how
-  measures                        what the paths of that code begin with
+  measures                        what the paths of that code begin with; [] for code that was never kept: history, not stale
   printed                         lines as they were printed, or as a text shows them
   values                          single numbers: from what each one is to a number or a list of them
 
@@ -64,7 +64,7 @@ def changed_since(commit):
 
 def stale():
     """Names each file whose code has changed since its commit, with the texts that show its numbers."""
-    files = sorted(DATA.glob("*.json"))
+    files = [path for path in sorted(DATA.glob("*.json")) if load(path)["measures"]]
     texts = {text: text.read_text(encoding="utf-8") for text in sorted(ROOT.glob("[!.b]*/**/*.md")) if "node_modules" not in text.parts}
     num_stale = num_unknown = 0
     for path in files:

@@ -168,6 +168,7 @@ def measured_selftest():
         root = pathlib.Path(folder)
         measured.ROOT, measured.DATA = root, root / "docs/figures/data"
         write(root, "docs/figures/data/ok.json", DATA)
+        write(root, "docs/figures/data/old.json", DATA.replace('"lessons/01_a"', "").replace("HEAD", "0000000"))
         write(root, "docs/ok.md", FROM + "```\nrow  4.25\n| row | 4.25 |\n```\n")
         write(root, "lessons/01_a/a.h", "int a;\n" + 9 * "int f();\n")
         write(root, "fresh.json", '{"device": "another machine"}')
