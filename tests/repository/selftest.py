@@ -38,7 +38,6 @@ Later.
 ## Run it
 """
 
-
 SCENE = "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 640 400'><text font-size='12'>a</text></svg>\n"
 FROM = "<!-- from docs/figures/data/ok.json -->\n"
 DATA = """{"device": "a machine", "commit": "HEAD", "date": "2026-11-23", "command": "./course bench 1 --device cpu",

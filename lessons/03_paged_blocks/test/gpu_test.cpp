@@ -80,8 +80,7 @@ TEST_CASE("attention reads gathered rows after they are gathered" * kSmall) {
 }
 
 TEST_CASE("a sequence of more words than the grid has threads is gathered whole") {
-  // 17 MB of K, too many for the simulated GPU's tools. The table is 0 1 2 0 1 2 ...: a thread's
-  // second word is in another block.
+  // 17 MB of K, too much for races. The table is 0 1 2 0 1 2 ...: a second word is elsewhere.
   lesson03::PagedKvCache pool(kvtest::shape(1, 64, 128), stream(), 3, 16);
   const lesson03::KvBlocks cache = pool.layer(0);
   lesson03_test::number_slots(cache, stream());
