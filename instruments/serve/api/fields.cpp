@@ -64,14 +64,13 @@ std::optional<int> Fields::small(const std::string& name, int low) {
   return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
 }
 
-std::optional<double> Fields::number(const std::string& name, double low, double high) {
+float Fields::number(const std::string& name, double low, double high, const char* wanted,
+                     double missing) {
   const kv::Json* value = find(name);
-  if (value == nullptr) return std::nullopt;
+  if (value == nullptr) return static_cast<float>(missing);
   const double number = value->is_number() ? value->get<double>() : NAN;
-  if (!(number >= low && number <= high)) {
-    wrong(name, fmt::format("a number from {} to {}", low, high));
-  }
-  return number;
+  if (!(number >= low && number <= high)) wrong(name, wanted);
+  return static_cast<float>(number);
 }
 
 std::vector<int32_t> Fields::token_ids(const std::string& name) {
