@@ -10,10 +10,11 @@
 
 namespace serve {
 
-kv::Json parse_body(std::string_view body) {
+kv::Json parse_body(std::string_view body, size_t max_values) {
   if (body.empty()) throw ApiError(400, "the body is empty, wanted a JSON object");
+  constexpr const char* kBeyond = "which is more than this server takes; wanted fewer";
   try {
-    kv::Json json = kv::parse_json(body, "the body", {.max_depth = 32, .max_values = 2'000'000});
+    kv::Json json = kv::parse_json(body, "the body", {128, max_values, kBeyond});
     if (!json.is_object()) throw ApiError(400, "the body is no JSON object");
     return json;
   } catch (const kv::UserError& error) {

@@ -50,6 +50,6 @@ class Fields {
 };
 
 /// Parses a body: one JSON object. Throws ApiError.
-kv::Json parse_body(std::string_view body);
+kv::Json parse_body(std::string_view body, size_t max_values = 2'000'000);
 
 }  // namespace serve

@@ -232,6 +232,16 @@ Message message_of(const kv::Json& json, const std::string& where, Conversation&
   return {role, content_of(json, where)};
 }
 
+/// Bytes of the strings in a value.
+size_t num_bytes_of(const kv::Json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().size();
+  size_t sum = 0;
+  if (value.is_structured()) {
+    for (const kv::Json& one : value) sum += num_bytes_of(one);
+  }
+  return sum;
+}
+
 /// What a chat's template gets beside the messages.
 void parse_for_template(Fields& fields, Conversation& conversation) {
   for (const char* name : {"tools", "documents"}) {
@@ -278,6 +288,7 @@ Conversation parse_conversation(Fields& fields, std::string_view body) {
   if (messages == nullptr || !messages->is_array() || messages->empty()) {
     fields.wrong("messages", "a list of at least one message");
   }
+  conversation.num_bytes = num_bytes_of(*messages);
   for (size_t i = 0; i < messages->size(); ++i) {
     conversation.messages.push_back(
         message_of((*messages)[i], fmt::format("messages[{}]", i), conversation));
@@ -341,7 +352,7 @@ ApiRequest parse_completion(std::string_view body, const ApiRules& rules) {
 }
 
 ApiRequest parse_chat(std::string_view body, const ApiRules& rules) {
-  const kv::Json json = parse_body(body);
+  const kv::Json json = parse_body(body, rules.max_chat_values);
   Fields fields(json);
   ApiRequest request{.chat = true};
   parse_common(fields, rules, request);

@@ -23,11 +23,13 @@ const kv::Tokenizer& tokenizer() {
 }
 
 /// A prompt as text in which special tokens stand in braces, and other added ones in brackets.
-std::string rendered(const ChatTemplate& chat_template, const json& body) {
+std::string rendered(const ChatTemplate& chat_template, const json& body,
+                     const std::function<void(size_t)>& check_size = {}) {
   const kv::Json parsed = serve::parse_body(body.dump());
   serve::Fields fields(parsed);
   std::string text;
-  for (const int32_t id : chat_template.render(parse_conversation(fields, body.dump()))) {
+  const serve::Conversation conversation = parse_conversation(fields, body.dump());
+  for (const int32_t id : chat_template.render(conversation, check_size)) {
     const std::string token(tokenizer().token_bytes(id));
     text += id < 256 ? token : tokenizer().is_special(id) ? "{" + token + "}" : "[" + token + "]";
   }
@@ -149,6 +151,10 @@ TEST_CASE("chat template: the model's own renders as it is written") {
   CHECK(Folder("{% generation %}a{% endgeneration %}{% for i in range(9) %}{% break %}{% endfor %}"
                "{{ strftime_now('%Y') | length }}{{ '<think>' }}")
             .render(chat({user("")})) == "a4[<think>]");
+  size_t num_bytes = 0;
+  rendered(Folder("{{ messages[0].content }}\u00e9<|im_end|>").load(), chat({user("ab")}),
+           [&](size_t n) { num_bytes = n; });
+  CHECK(num_bytes == 14);
   // trim_blocks and lstrip_blocks
   CHECK(Folder("{% if true %}\nx\n  {% endif %}\ny").render(chat({user("")})) == "x\ny");
 }

@@ -132,6 +132,22 @@ TEST_CASE("clients: the strings of tokens, as Hugging Face spells them") {
   }
 }
 
+TEST_CASE("clients: a chat that no prompt has room for is refused before it is rendered") {
+  Running running;
+  const std::string many = "more than 5096 JSON values, which is more than this server takes";
+  const json user{{"role", "user"}, {"content", ""}};
+  const json large{{"role", "user"}, {"x", std::string(30'000, ' ')}};
+  for (const auto& [body, words] : std::vector<std::pair<json, std::string>>{
+           {{{"messages", std::vector(250'000, user)}}, many},
+           {{{"messages", {user}}, {"tools", std::vector(20'000, user)}}, many},
+           {{{"messages", {user, large}}}, "30008 bytes of text exceed the model's maximum"}}) {
+    for (const char* route : {"/v1/chat/completions", "/tokenize"}) {
+      const Client::Reply reply = running.ask(post(route, body.dump()));
+      CHECK(error_of(reply)["message"].get<std::string>().find(words) != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("clients: a list of prompts is of one kind, and a salt has a character") {
   Running running;
   CHECK(running.complete({{"prompt", {"a", {1, 2}}}}).status == 400);
