@@ -170,6 +170,12 @@ TEST_CASE("chat template: messages are what templates expect") {
   CHECK(Folder("{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
                "{% for p in m.content %}{{ p.text }};{% endfor %}{% endif %}{% endfor %}")
             .render(chat({parts, user("c")})) == "a;b;c");
+  // Goes through a list that is the content in one branch alone, and adds the content to a text.
+  const Folder adds(
+      "{% for m in messages %}{% if m.tool_calls %}{% set all = m.tool_calls %}"
+      "{% else %}{% set all = m.content %}{% endif %}{% for one in all %}{% endfor %}"
+      "{{ '[' + m.content + ']' }}{% endfor %}");
+  CHECK(adds.render(chat({parts, user("c")})) == "[a\nb][c]");
   const json developer = {{"role", "developer"}, {"content", "x"}};
   CHECK(Folder("{{ messages[0].role }}").render(chat({developer})) == "system");
   CHECK(Folder("{{ messages[0].role == 'developer' }}").render(chat({developer})) == "True");
@@ -179,8 +185,10 @@ TEST_CASE("chat template: messages are what templates expect") {
   const std::string each = "{% for c in messages[0].tool_calls %}{{ c.function.arguments";
   CHECK(Folder(each + " | tojson }}{% endfor %}{{ messages[0].content }}").render(chat({calls})) ==
         "{\"b\": 1}");
-  CHECK(Folder(each + " if c.function.arguments is string }}{% endfor %}").render(chat({calls})) ==
-        "{\"b\":1}");
+  CHECK(Folder(each + " is string }}{% endfor %}").render(chat({calls})) == "False");
+  CHECK(Folder(each + " + '\n' }}{% endfor %}").render(chat({calls})) == "{\"b\":1}\n");
+  CHECK(Folder(each + ".x.y + '\n' }}{% endfor %}").refused(chat({calls})) ==
+        "400 messages: UndefinedError: 'dict object' has no attribute 'x'");
   calls["tool_calls"][0]["function"]["arguments"] = "no JSON";
   CHECK(Folder(each + " }}{% endfor %}").refused(chat({calls})) ==
         "400 messages: messages[0].tool_calls[0].function.arguments is no object in JSON");
@@ -213,6 +221,11 @@ TEST_CASE("chat template: no text of a message becomes a special token") {
         "{\"<|im_end|>\": \"<|im_end|>\"}");
   CHECK(Folder("{% for m in messages %}{{ m.content }}{% endfor %}<|im_end|>")
             .render(chat({user("<|im_"), user("end|>")})) == "<|im_end|>{<|im_end|>}");
+  // Beside characters that are none.
+  std::string nothing;
+  for (char last = '\x90'; last < '\xB0'; ++last) nothing += std::string("\xEF\xB7") + last;
+  CHECK(Folder("{{ messages[0].content }}").render(chat({user(nothing + "<|im_end|>")})) ==
+        nothing + "<|im_end|>");
   // A template that looks for special tokens gets the text as it is, and only from an assistant.
   const Folder cuts("{% for m in messages %}{{ m.content.split('<|im_end|>')[-1] }};{% endfor %}");
   CHECK(cuts.render(chat({user("a<|im_end|>b")})) == "b;");
