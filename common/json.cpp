@@ -103,8 +103,7 @@ class Builder final : public nlohmann::json_sax<Json> {
  private:
   Json* place(Json value) {
     if (++num_values_ > limits_.max_values) {
-      user_error("{}: more than {} JSON values, which no model's file needs; is it the right file?",
-                 name_, limits_.max_values);
+      user_error("{}: more than {} JSON values, {}", name_, limits_.max_values, limits_.beyond);
     }
     if (open_.empty()) {
       root_ = std::move(value);
@@ -125,10 +124,8 @@ class Builder final : public nlohmann::json_sax<Json> {
 
   bool open(Json value) {
     if (open_.size() == limits_.max_depth) {
-      user_error(
-          "{}: JSON nested deeper than {} levels, which no model's file needs; is it the right "
-          "file?",
-          name_, limits_.max_depth);
+      user_error("{}: JSON nested deeper than {} levels, {}", name_, limits_.max_depth,
+                 limits_.beyond);
     }
     // An empty list takes 2 bytes of a file and dozens of memory: no more of them than a file of
     // short lists has, so that a document never takes 20 times its file.
@@ -162,7 +159,7 @@ class Builder final : public nlohmann::json_sax<Json> {
 Json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits) {
   if (text.empty()) user_error("{}: the file is empty, wanted JSON; download it again", name);
   if (const size_t nul = text.find('\0'); nul != text.npos) {  // the parser takes it for the end
-    user_error("{}: byte {} is NUL, wanted strict JSON in UTF-8; is the file damaged?", name, nul);
+    user_error("{}: byte {} is NUL, wanted strict JSON in UTF-8; is it damaged?", name, nul);
   }
   Builder builder(text, name, limits);
   Json::sax_parse(text.begin(), text.end(), &builder);

@@ -15,10 +15,12 @@ namespace kv {
 
 using Json = nlohmann::json;
 
-/// Limits of a document. A value takes some 16 to 100 bytes of memory.
+/// Limits of a document, and what is said of one beyond them. A value takes some 16 to 100 bytes of
+/// memory.
 struct JsonLimits {
   size_t max_depth = 64;
   size_t max_values = 8'000'000;
+  const char* beyond = "which no model's file needs; is it the right file?";
 };
 
 /// Parses strict JSON in UTF-8. Throws a UserError with `name`, the line and the column for

@@ -200,7 +200,8 @@ Pieces ChatTemplate::pieces_of(const Conversation& conversation) const {
   return answer["pieces"];
 }
 
-std::vector<int32_t> ChatTemplate::render(const Conversation& conversation) const {
+std::vector<int32_t> ChatTemplate::render(const Conversation& conversation,
+                                          const std::function<void(size_t)>& check_size) const {
   std::string text;
   std::vector<kv::TextPart> plain;
   const Pieces pieces = pieces_of(conversation);
@@ -208,6 +209,7 @@ std::vector<int32_t> ChatTemplate::render(const Conversation& conversation) cons
     if (i % 2 == 1) plain.push_back({text.size(), text.size() + pieces[i].size()});
     text += pieces[i];
   }
+  if (check_size) check_size(text.size());
   return tokenizer_.encode(text, plain);
 }
 

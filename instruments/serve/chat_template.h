@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct Conversation {
   bool add_generation_prompt = true;  // the answer is the assistant's next turn
   std::string beyond = {};            // the first field that only a model's own template reads
   std::string body = {};              // the request, in JSON
+  size_t num_bytes = 0;               // of the strings in its messages
 };
 
 /// The template of a model's folder, a program in Jinja: that of chat_template.jinja (and
@@ -47,8 +49,10 @@ class ChatTemplate {
 
   /// The prompt's tokens. Text of a message never becomes a special token, so that a user cannot
   /// end their own turn and begin another one. Throws ApiError (400) with the template's words if
-  /// it refuses the messages, or does not end. May be called from any thread.
-  std::vector<int32_t> render(const Conversation& conversation) const;
+  /// it refuses the messages, or does not end. `check_size` gets the text's bytes before it is
+  /// tokenised, and may throw. May be called from any thread.
+  std::vector<int32_t> render(const Conversation& conversation,
+                              const std::function<void(size_t)>& check_size = {}) const;
 
  private:
   std::vector<std::string> pieces_of(const Conversation& conversation) const;

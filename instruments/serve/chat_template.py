@@ -8,6 +8,7 @@ template and plain text in turn, or {"error": "..", "field": ".."}. In plain tex
 
 import datetime
 import json
+import random
 import re
 import resource
 import signal
@@ -24,11 +25,11 @@ except ImportError as missing:
 
 MAX_BYTES = 4 << 30  # of memory
 CONTINUE = "CONTINUE_FINAL_MESSAGE_TAG "  # as transformers has it, since templates may know it
-USER = {"role": "user", "content": "Hi"}
+USER = {"role": "user", "content": [{"type": "text", "text": "Hi"}]}
 TRIALS = [  # what a template is tried with when the server starts: one of them must render
     {"messages": [USER]},
-    {"messages": [{"role": "system", "content": "Hi"}, USER]},
-    {"messages": [{"role": "query", "content": "Hi"}, {"role": "document", "content": "Hi"}]},
+    {"messages": [{"role": "system", "content": USER["content"]}, USER]},
+    {"messages": [{"role": "query", "content": USER["content"]}, {"role": "document", "content": USER["content"]}]},
     {"messages": [USER], "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]},
     {"messages": [USER], "documents": [{"title": "Hi", "text": "Hi"}]},
 ]
@@ -43,10 +44,10 @@ class Refused(Exception):
 
 
 def words_of(error):
-    """What a template's error says: its own words, if it has raised the error itself."""
+    """What an error says. One that a template has raised itself has its own words."""
     if isinstance(error, jinja2.TemplateSyntaxError):
         return f"line {error.lineno}: {error.message}"
-    if type(error) is jinja2.TemplateError:
+    if type(error) in (jinja2.TemplateError, Refused):
         return str(error)
     return f"{type(error).__name__}: {error}"
 
@@ -97,9 +98,6 @@ class Template:
         self.program = env.from_string(source)
         self.reads = jinja2.meta.find_undeclared_variables(tree)
         self.knows_developers = any(const.value == "developer" for const in tree.find_all(nodes.Const))
-        self.takes_text_of_arguments = any(
-            is_item(test.node, "arguments") and test.name in ("string", "mapping") for test in tree.find_all(nodes.Test)
-        )
         names = {"content"}  # variables that are a message's content
 
         def is_content(node):
@@ -112,50 +110,47 @@ class Template:
         for assign in tree.find_all(nodes.Assign):
             if is_content(assign.node) and isinstance(assign.target, nodes.Name):
                 names.add(assign.target.name)
-        self.takes_parts = any(is_content(loop.iter) for loop in tree.find_all(nodes.For))
-        self.takes_parts_alone = self.takes_parts and not any(
+        parts = any(is_content(loop.iter) for loop in tree.find_all(nodes.For))
+        text = not parts or any(
             is_content(test.node) and test.name in ("string", "iterable", "sequence", "mapping")
             for test in tree.find_all(nodes.Test)
         )
+        self.takes = {"parts": parts, "text": text, "objects": True}
 
-    def message(self, given, where):
+    def message(self, given, where, takes):
         """A message of the API as templates expect it; what vLLM does, too."""
         message = dict(given)
         content = message.get("content")
         if content is None:
             message["content"] = ""
-        elif isinstance(content, list) and not self.takes_parts:
+        elif isinstance(content, list) and not takes["parts"]:
             message["content"] = "\n".join(part["text"] for part in content)
-        elif isinstance(content, str) and self.takes_parts_alone:
+        elif isinstance(content, str) and not takes["text"]:
             message["content"] = [{"type": "text", "text": content}]
         if message.get("role") == "developer" and not self.knows_developers:
             message["role"] = "system"
         for name, other in (("reasoning", "reasoning_content"), ("reasoning_content", "reasoning")):
             if isinstance(message.get(name), str) and message.get(other) is None:
                 message[other] = message[name]
-        if not message.get("tool_calls"):
-            message.pop("tool_calls", None)
-        else:
-            message["tool_calls"] = [
-                self.call(call, f"{where}.tool_calls[{i}]") for i, call in enumerate(message["tool_calls"])
-            ]
+        calls = enumerate(message.pop("tool_calls", None) or [])
+        if made := [self.call(call, f"{where}.tool_calls[{i}]", takes) for i, call in calls]:
+            message["tool_calls"] = made
         return message
 
-    def call(self, call, where):
+    def call(self, call, where, takes):
         """A call of a tool. The API has its arguments as text, most templates want the object."""
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
             raise Refused(f"{where}.function is missing, wanted an object")
-        arguments = function.get("arguments")
-        if self.takes_text_of_arguments and arguments:
-            return call
+        text = function.get("arguments") or "{}"
+        text = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
         try:
-            parsed = json.loads(arguments or "{}") if isinstance(arguments, (str, type(None))) else arguments
-        except ValueError:
+            parsed = json.loads(text)
+        except (ValueError, RecursionError):
             parsed = None
         if not isinstance(parsed, dict):
             raise Refused(f"{where}.function.arguments is no object in JSON")
-        return {**call, "function": {**function, "arguments": parsed}}
+        return {**call, "function": {**function, "arguments": parsed if takes["objects"] else text}}
 
 
 class Marker:
@@ -193,51 +188,60 @@ class Renderer:
         env = environment()
         self.values = setup["values"]
         self.marker = Marker(setup["special"])
-        self.templates = {}
-        for name, source in setup["templates"].items():
-            try:
-                self.templates[name] = Template(env, source)
-            except Exception as error:  # a template is a program: anything can happen in it
-                raise Refused(words_of(error)) from error
+        self.templates = {name: Template(env, source) for name, source in setup["templates"].items()}
         if "default" not in self.templates:
             raise Refused('it has several templates, and none is named "default"')
         failed = []
         for trial in TRIALS:
+            template = self.template_of(trial)
+            plain = {**template.takes, "parts": False, "text": True}
             try:
-                self.pieces(trial)
-            except Refused as error:
+                pieces, takes = self.first(trial, template.takes, plain)
+                if "".join(pieces).count("Hi") >= len(trial["messages"]):
+                    template.takes = takes
+            except Exception as error:
                 failed.append(error)
         if len(failed) == len(TRIALS):
             raise failed[0]
 
+    def template_of(self, body):
+        return self.templates["tool_use" if body.get("tools") and "tool_use" in self.templates else "default"]
+
     def pieces(self, body):
-        tools = body.get("tools") or None
-        template = self.templates["tool_use" if tools and "tool_use" in self.templates else "default"]
-        chat = {
-            "tools": tools,
-            "documents": body.get("documents") or None,
-            "add_generation_prompt": body.get("add_generation_prompt", True) is not False,
-        }
+        takes = self.template_of(body).takes
+        return self.first(body, takes, {**takes, "objects": False})[0]
+
+    def first(self, body, *ways):
+        """The pieces and the way that renders, the first one of them. If none does, the first one's error."""
+        errors = []
+        for takes in ways:
+            try:
+                return self.rendered(body, takes), takes
+            except Exception as error:  # a template is a program: anything can happen in it
+                errors.append(error)
+        raise errors[0]
+
+    def rendered(self, body, takes):
+        template = self.template_of(body)
+        chat = {name: body.get(name) or None for name in ("tools", "documents")}
+        chat["add_generation_prompt"] = body.get("add_generation_prompt", True) is not False
         if body.get("reasoning_effort") is not None:
             chat["reasoning_effort"] = body["reasoning_effort"]
         for name in ("tools", "documents", "reasoning_effort"):
             if chat.get(name) not in (None, "none") and name not in template.reads:
                 raise Refused(f"the model's chat template does not read {name}; leave it out", name)
-        chat["messages"] = [template.message(one, f"messages[{i}]") for i, one in enumerate(body["messages"])]
+        chat["messages"] = [template.message(one, f"messages[{i}]", takes) for i, one in enumerate(body["messages"])]
         final = body.get("continue_final_message") is True
         if final:
             self.mark_end(chat["messages"][-1])
         chat.update(body.get("chat_template_kwargs") or {})
 
         def render(values):
-            try:
-                text = template.program.render(**{**self.values, **values})
-            except Exception as error:
-                raise Refused(words_of(error)) from error
+            text = template.program.render(**{**self.values, **values})
             return self.cut_at_end(text) if final else text
 
         text = render(chat)
-        mark = next(c for c in map(chr, range(0xFDD0, 0xFDF0)) if c not in text)  # no characters
+        mark = "\ufdd0" + "".join(map(chr, random.choices(range(0xFDD1, 0xFDF0), k=8)))  # no characters
         for skip in (None, "assistant"):
             values = self.marker.chat(chat, mark, skip)
             if values == chat:
@@ -265,9 +269,7 @@ class Renderer:
 
 
 def read():
-    line = sys.stdin.buffer.readline()
-    if not line:
-        sys.exit()
+    line = sys.stdin.buffer.readline() or sys.exit()
     return json.loads(sys.stdin.buffer.read(int(line)))
 
 
@@ -282,10 +284,8 @@ def answer_to(call):
     signal.alarm(60)  # the server waits for a much shorter time; this is for one that is no more
     try:
         return call()
-    except Refused as error:
-        return {"error": str(error), "field": error.field}
     except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}", "field": "messages"}
+        return {"error": words_of(error), "field": getattr(error, "field", "messages")}
 
 
 def main():

@@ -17,14 +17,11 @@ Json hashes(const std::vector<watch::BlockHash>& blocks) {
   return list;
 }
 
-Json hash_or_null(const std::optional<watch::BlockHash>& hash) {
-  return hash ? Json(watch::hex(*hash)) : Json();
-}
-
 Json json_of(const watch::BlockStored& event) {
+  const auto& parent = event.parent_block_hash;
   return {{"type", "BlockStored"},
           {"block_hashes", hashes(event.block_hashes)},
-          {"parent_block_hash", hash_or_null(event.parent_block_hash)},
+          {"parent_block_hash", parent ? Json(watch::hex(*parent)) : Json()},
           {"token_ids", event.token_ids},
           {"block_size", event.block_size},
           {"medium", event.place.medium},

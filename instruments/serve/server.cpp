@@ -66,13 +66,15 @@ RequestLimits with_length(RequestLimits limits, const kv::Model& model,
   return limits;
 }
 
-ApiRules rules_of(const ServerOptions& options) {
+ApiRules rules_of(const ServerOptions& options, int max_model_len) {
   ApiRules rules{.model_name = options.model_name,
                  .defaults = defaults_of(options.model_dir),
                  .by_priority = options.engine.serve.scheduler.order == lesson08::Order::kPriority,
                  .has_store = options.engine.store != nullptr,
                  .prefill = options.prefill,
                  .max_choices = options.limits.max_queued};
+  // A template makes more than a token of each two values, as a rule.
+  rules.max_chat_values = 1000 + 2 * static_cast<size_t>(max_model_len);
   rules.defaults.seed = options.seed;
   return rules;
 }
@@ -111,7 +113,7 @@ ApiServer::ApiServer(kv::Model& model, const ServerOptions& options)
       engine_(make_engine(model, with_log(options.engine, log_))),
       limits_(with_length(options.limits, model, tokenizer_, options.model_dir, *engine_,
                           options.engine)),
-      rules_(rules_of(options)),
+      rules_(rules_of(options, limits_.max_model_len)),
       metrics_(options.model_name, limits_.max_model_len, options.engine.block_size,
                engine_->num_blocks()),
       requests_(tokenizer_, tokenizer_.with_eos_token(model.config().eos_token_ids), limits_,
@@ -251,10 +253,9 @@ void ApiServer::models(const Shared& exchange) {
 }
 
 std::vector<int32_t> ApiServer::tokens_of(const Conversation& conversation) const {
-  size_t num_bytes = 0;
-  for (const Message& message : conversation.messages) num_bytes += message.content.size();
-  check_size(num_bytes, "messages");
-  return chat_template_.render(conversation);
+  const auto check = [&](size_t num_bytes) { check_size(num_bytes, "messages"); };
+  check(conversation.num_bytes);
+  return chat_template_.render(conversation, check);
 }
 
 std::vector<int32_t> ApiServer::tokens_of(const Prompt& prompt, bool add_special) const {
@@ -283,7 +284,7 @@ void ApiServer::check_size(size_t num_bytes, const char* field) const {
 }
 
 void ApiServer::tokenize(const Shared& exchange) {
-  const kv::Json json = parse_body(exchange->body());
+  const kv::Json json = parse_body(exchange->body(), rules_.max_chat_values);
   Fields fields(json);
   check_model(fields.text("model", rules_.model_name), rules_);
   const bool chat = fields.find("messages") != nullptr;

@@ -10,14 +10,9 @@
 #include "lessons/13_shared_tier/cli/redis_store.h"
 
 namespace serve {
-namespace {
-
-constexpr size_t kMemoryBytes = size_t{1} << 30;  // of a store in this process
-
-}  // namespace
 
 std::shared_ptr<lesson13::BlockStore> open_store(const std::string& name) {
-  if (name == "memory") return std::make_shared<lesson13::MemoryStore>(kMemoryBytes);
+  if (name == "memory") return std::make_shared<lesson13::MemoryStore>(size_t{1} << 30);  // bytes
   std::shared_ptr<lesson13::BlockStore> store =
       lesson13::make_redis_store(lesson13::parse_redis_address(name));
   const lesson13::BlockName any = lesson13::root_name(0);

@@ -89,15 +89,10 @@ std::string Answer::event(const std::string& choices, const std::string& more) c
 /// A choice: all of it, or what the stream has not had.
 std::string Answer::part_of(int index, Choice& choice, bool whole) const {
   const std::string text = json_text(std::exchange(choice.delta, {}));
-  std::string content;
-  if (!request_.chat) {
-    content = "\"text\":" + text;
-  } else if (whole) {
-    content = fmt::format(
-        R"("message":{{"role":"assistant","content":{},"refusal":null,"tool_calls":[]}})", text);
-  } else {
-    content = fmt::format(R"("delta":{{"content":{}}})", text);
-  }
+  const std::string content = !request_.chat ? "\"text\":" + text
+                              : whole ? R"("message":{"role":"assistant","content":)" + text +
+                                            R"(,"refusal":null,"tool_calls":[]})"
+                                      : R"("delta":{"content":)" + text + "}";
   const bool ended = !choice.finish.empty();
   std::string part =
       fmt::format(R"({{"index":{},{},"logprobs":{},"finish_reason":{})", index, content,

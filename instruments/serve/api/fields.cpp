@@ -10,10 +10,11 @@
 
 namespace serve {
 
-kv::Json parse_body(std::string_view body) {
+kv::Json parse_body(std::string_view body, size_t max_values) {
   if (body.empty()) throw ApiError(400, "the body is empty, wanted a JSON object");
+  constexpr const char* kBeyond = "which is more than this server takes; wanted fewer";
   try {
-    kv::Json json = kv::parse_json(body, "the body", {.max_depth = 32, .max_values = 2'000'000});
+    kv::Json json = kv::parse_json(body, "the body", {128, max_values, kBeyond});
     if (!json.is_object()) throw ApiError(400, "the body is no JSON object");
     return json;
   } catch (const kv::UserError& error) {
@@ -64,14 +65,13 @@ std::optional<int> Fields::small(const std::string& name, int low) {
   return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
 }
 
-std::optional<double> Fields::number(const std::string& name, double low, double high) {
+float Fields::number(const std::string& name, double low, double high, const char* wanted,
+                     double missing) {
   const kv::Json* value = find(name);
-  if (value == nullptr) return std::nullopt;
+  if (value == nullptr) return static_cast<float>(missing);
   const double number = value->is_number() ? value->get<double>() : NAN;
-  if (!(number >= low && number <= high)) {
-    wrong(name, fmt::format("a number from {} to {}", low, high));
-  }
-  return number;
+  if (!(number >= low && number <= high)) wrong(name, wanted);
+  return static_cast<float>(number);
 }
 
 std::vector<int32_t> Fields::token_ids(const std::string& name) {

@@ -26,7 +26,8 @@ class Fields {
   std::optional<int64_t> integer(const std::string& name, int64_t low, int64_t high);
   /// Up to the largest int.
   std::optional<int> small(const std::string& name, int low);
-  std::optional<double> number(const std::string& name, double low, double high);
+  float number(const std::string& name, double low, double high, const char* wanted,
+               double missing);
   /// A list of token ids; none if the field is missing.
   std::vector<int32_t> token_ids(const std::string& name);
   /// The field `name` has such a list, which must be one of `wanted`.
@@ -49,6 +50,6 @@ class Fields {
 };
 
 /// Parses a body: one JSON object. Throws ApiError.
-kv::Json parse_body(std::string_view body);
+kv::Json parse_body(std::string_view body, size_t max_values = 2'000'000);
 
 }  // namespace serve

@@ -17,6 +17,9 @@ namespace {
 
 constexpr size_t kMaxStops = 64, kMaxStopBytes = 1024;
 constexpr double kMaxTemperature = 1e6;
+constexpr float kMinTopP = std::numeric_limits<float>::denorm_min();
+constexpr const char* kTemperature = "a number from 0 to 1000000";
+constexpr const char* kTopP = "a number above 0 and up to 1";
 
 /// Fields of vLLM's API for which the course has nothing, with the values that ask for nothing.
 const kv::Json& unsupported(const char* where) {
@@ -100,14 +103,12 @@ void parse_transfer(Fields& fields, const ApiRules& rules, ApiRequest& request) 
                  "kv_transfer_params");
 }
 
-/// The model's own limit counts for each request, as in vLLM.
+/// Limits the answer. The model's own limit counts for each request, as in vLLM.
 void limit(ApiRequest& request, const Defaults& defaults) {
-  if (defaults.max_tokens == INT32_MAX) return;
-  request.max_tokens = std::min(request.max_tokens.value_or(INT32_MAX), defaults.max_tokens);
-}
-
-void only_first_token(ApiRequest& request) {
-  if (!request.remote_decode || request.max_tokens == 0) return;
+  if (defaults.max_tokens != INT32_MAX) {
+    request.max_tokens = std::min(request.max_tokens.value_or(INT32_MAX), defaults.max_tokens);
+  }
+  if (!request.remote_decode || request.max_tokens == 0) return;  // else the first token alone
   request.max_tokens = 1;
   request.text.min_tokens = std::min(request.text.min_tokens, 1);
 }
@@ -120,10 +121,9 @@ uint64_t new_seed() {
 
 void parse_sampling(Fields& fields, const Defaults& defaults, ApiRequest& request) {
   kv::SamplingParams& sampling = request.sampling;
-  sampling.temperature = static_cast<float>(
-      fields.number("temperature", 0, kMaxTemperature).value_or(defaults.temperature));
-  sampling.top_p = static_cast<float>(fields.number("top_p", 0, 1).value_or(defaults.top_p));
-  if (sampling.top_p == 0) fields.wrong("top_p", "a number above 0 and up to 1");
+  sampling.temperature =
+      fields.number("temperature", 0, kMaxTemperature, kTemperature, defaults.temperature);
+  sampling.top_p = fields.number("top_p", kMinTopP, 1, kTopP, defaults.top_p);
   sampling.top_k = std::max(fields.small("top_k", -1).value_or(defaults.top_k), 0);
   const auto seed = fields.integer("seed", std::numeric_limits<int64_t>::min(),
                                    std::numeric_limits<int64_t>::max());
@@ -232,6 +232,16 @@ Message message_of(const kv::Json& json, const std::string& where, Conversation&
   return {role, content_of(json, where)};
 }
 
+/// Bytes of the strings in a value.
+size_t num_bytes_of(const kv::Json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().size();
+  size_t sum = 0;
+  if (value.is_structured()) {
+    for (const kv::Json& one : value) sum += num_bytes_of(one);
+  }
+  return sum;
+}
+
 /// What a chat's template gets beside the messages.
 void parse_for_template(Fields& fields, Conversation& conversation) {
   for (const char* name : {"tools", "documents"}) {
@@ -278,6 +288,7 @@ Conversation parse_conversation(Fields& fields, std::string_view body) {
   if (messages == nullptr || !messages->is_array() || messages->empty()) {
     fields.wrong("messages", "a list of at least one message");
   }
+  conversation.num_bytes = num_bytes_of(*messages);
   for (size_t i = 0; i < messages->size(); ++i) {
     conversation.messages.push_back(
         message_of((*messages)[i], fmt::format("messages[{}]", i), conversation));
@@ -299,13 +310,11 @@ Defaults defaults_of(const std::filesystem::path& model_dir) {
   const kv::JsonObject config(json, file.string());
   if (config.find("temperature")) defaults.temperature = config.number("temperature");
   if (!(defaults.temperature >= 0 && defaults.temperature <= kMaxTemperature)) {
-    config.wrong("temperature", fmt::format("a number from 0 to {}", kMaxTemperature));
+    config.wrong("temperature", kTemperature);
   }
   if (!config.boolean_or("do_sample", true)) defaults.temperature = 0;
   if (config.find("top_p")) defaults.top_p = config.number("top_p");
-  if (!(defaults.top_p > 0 && defaults.top_p <= 1)) {
-    config.wrong("top_p", "a number above 0 and up to 1");
-  }
+  if (!(defaults.top_p >= kMinTopP && defaults.top_p <= 1)) config.wrong("top_p", kTopP);
   const auto read = [&](const char* key, int64_t low, int& value) {
     if (config.find(key)) value = static_cast<int>(config.integer(key, low, INT32_MAX));
   };
@@ -332,22 +341,18 @@ ApiRequest parse_completion(std::string_view body, const ApiRules& rules) {
   if (fields.small("best_of", 1).value_or(1) > request.n) {  // OpenAI wants at least n of it
     throw ApiError(400, "best_of above n is not supported; leave it out", "best_of");
   }
-  request.max_tokens = fields.small("max_tokens", 0).value_or(16);
-  if (request.max_tokens == 0 && !request.echo) {
-    throw ApiError(400, "max_tokens must be at least 1, got 0.", "max_tokens");
-  }
+  request.max_tokens = fields.small("max_tokens", request.echo ? 0 : 1).value_or(16);
   if (const auto logprobs = fields.integer("logprobs", 0, 20)) {
     request.num_logprobs = static_cast<int>(*logprobs);
     if (request.echo) throw ApiError(400, "logprobs of the prompt are not supported", "logprobs");
   }
   limit(request, rules.defaults);
-  only_first_token(request);
   note_unknown(fields, "", request);
   return request;
 }
 
 ApiRequest parse_chat(std::string_view body, const ApiRules& rules) {
-  const kv::Json json = parse_body(body);
+  const kv::Json json = parse_body(body, rules.max_chat_values);
   Fields fields(json);
   ApiRequest request{.chat = true};
   parse_common(fields, rules, request);
@@ -364,7 +369,6 @@ ApiRequest parse_chat(std::string_view body, const ApiRules& rules) {
                    "top_logprobs");
   }
   limit(request, rules.defaults);
-  only_first_token(request);
   note_unknown(fields, "", request);
   return request;
 }

@@ -41,10 +41,11 @@ Defaults defaults_of(const std::filesystem::path& model_dir);
 struct ApiRules {
   std::string model_name;
   Defaults defaults = {};
-  bool by_priority = false;  // else a priority is an error
-  bool has_store = false;    // else do_remote_decode is an error
-  bool prefill = false;      // each request asks for do_remote_decode
-  int max_choices = 256;     // prompts x n of one request
+  bool by_priority = false;                  // else a priority is an error
+  bool has_store = false;                    // else do_remote_decode is an error
+  bool prefill = false;                      // each request asks for do_remote_decode
+  int max_choices = 256;                     // prompts x n of one request
+  size_t max_chat_values = size_t{1} << 16;  // of JSON, in the body of a chat
 };
 
 struct ApiRequest {

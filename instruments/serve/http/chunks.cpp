@@ -35,8 +35,7 @@ void ChunkExtensions::end_line() {
     in_extension_ = false;
     const uint64_t size = number_of(line, 16);
     at_ = size == 0 ? At::kTrailer : At::kChunk;
-    left_ = size + 2;  // and its line's end
-    if (size == 0) left_ = 0;
+    left_ = size == 0 ? 0 : size + 2;  // and its line's end
     return;
   }
   if (line.empty()) {

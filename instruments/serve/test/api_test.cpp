@@ -108,6 +108,12 @@ TEST_CASE("api: what is wrong, and what the course lacks, is refused by name") {
   CHECK(refused([] { serve::parse_completion("{", kRules); }) == "400 ");
   CHECK(refused([] { serve::parse_completion("[]", kRules); }) == "400 ");
   CHECK_THROWS_WITH(serve::parse_completion("", kRules), "the body is empty, wanted a JSON object");
+  CHECK_THROWS_WITH(completion(R"(,"top_p":7)"), "top_p is 7, wanted a number above 0 and up to 1");
+  CHECK_THROWS_WITH(completion(R"(,"max_tokens":-1)"), doctest::Contains("from 1 to"));
+  const std::string nested = std::string(127, '[') + std::string(127, ']');
+  CHECK(completion(R"(,"x":)" + nested).unknown.size() == 1);
+  CHECK_THROWS_WITH(completion(R"(,"x":[)" + nested + "]"),
+                    doctest::Contains("deeper than 128 levels, which is more than this server"));
   for (const std::string bad :
        {R"("max_tokens":0)", R"("max_tokens":"7")", R"("max_tokens":2.5)", R"("temperature":-1)",
         R"("top_p":0)", R"("n":0)", R"("n":1000)", R"("n":1.5)", R"("stop":[""])", R"("stop":7)",

@@ -1,7 +1,6 @@
 // The cache of a server, followed over HTTP.
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #define KV_SERVE_TESTS_SERVER
 #include "common/error.h"
 #include "instruments/serve/test/support.h"
@@ -10,23 +9,14 @@
 
 using namespace serve_test;
 
-namespace {
-
-const std::string kShort = R"({"prompt":"Once upon a time","max_tokens":4,"temperature":0})";
-const std::string kStream =
-    R"({"prompt":"Once upon a time","max_tokens":30,"temperature":0,"stream":true,"ignore_eos":true})";
-
-}  // namespace
-
 TEST_CASE("http: a watcher attaches late, and has what is in the cache, and all that follows") {
   serve::ServerOptions options = serve_test::options();
   options.engine.num_blocks = 24;
   options.engine.block_size = 4;
   auto running = std::make_unique<Running>(options);
   const auto ask = [&](int first) {
-    std::vector<int32_t> prompt(40);
-    std::iota(prompt.begin(), prompt.end(), first);
-    CHECK(running->complete({{"prompt", prompt}, {"max_tokens", 1}}).status == 200);
+    const json request{{"prompt", tokens_from(first, 40)}, {"max_tokens", 1}};
+    CHECK(running->complete(request).status == 200);
   };
   ask(300);
   ask(400);

@@ -23,11 +23,13 @@ const kv::Tokenizer& tokenizer() {
 }
 
 /// A prompt as text in which special tokens stand in braces, and other added ones in brackets.
-std::string rendered(const ChatTemplate& chat_template, const json& body) {
+std::string rendered(const ChatTemplate& chat_template, const json& body,
+                     const std::function<void(size_t)>& check_size = {}) {
   const kv::Json parsed = serve::parse_body(body.dump());
   serve::Fields fields(parsed);
   std::string text;
-  for (const int32_t id : chat_template.render(parse_conversation(fields, body.dump()))) {
+  const serve::Conversation conversation = parse_conversation(fields, body.dump());
+  for (const int32_t id : chat_template.render(conversation, check_size)) {
     const std::string token(tokenizer().token_bytes(id));
     text += id < 256 ? token : tokenizer().is_special(id) ? "{" + token + "}" : "[" + token + "]";
   }
@@ -149,6 +151,10 @@ TEST_CASE("chat template: the model's own renders as it is written") {
   CHECK(Folder("{% generation %}a{% endgeneration %}{% for i in range(9) %}{% break %}{% endfor %}"
                "{{ strftime_now('%Y') | length }}{{ '<think>' }}")
             .render(chat({user("")})) == "a4[<think>]");
+  size_t num_bytes = 0;
+  rendered(Folder("{{ messages[0].content }}\u00e9<|im_end|>").load(), chat({user("ab")}),
+           [&](size_t n) { num_bytes = n; });
+  CHECK(num_bytes == 14);
   // trim_blocks and lstrip_blocks
   CHECK(Folder("{% if true %}\nx\n  {% endif %}\ny").render(chat({user("")})) == "x\ny");
 }
@@ -164,6 +170,12 @@ TEST_CASE("chat template: messages are what templates expect") {
   CHECK(Folder("{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
                "{% for p in m.content %}{{ p.text }};{% endfor %}{% endif %}{% endfor %}")
             .render(chat({parts, user("c")})) == "a;b;c");
+  // Goes through a list that is the content in one branch alone, and adds the content to a text.
+  const Folder adds(
+      "{% for m in messages %}{% if m.tool_calls %}{% set all = m.tool_calls %}"
+      "{% else %}{% set all = m.content %}{% endif %}{% for one in all %}{% endfor %}"
+      "{{ '[' + m.content + ']' }}{% endfor %}");
+  CHECK(adds.render(chat({parts, user("c")})) == "[a\nb][c]");
   const json developer = {{"role", "developer"}, {"content", "x"}};
   CHECK(Folder("{{ messages[0].role }}").render(chat({developer})) == "system");
   CHECK(Folder("{{ messages[0].role == 'developer' }}").render(chat({developer})) == "True");
@@ -173,8 +185,10 @@ TEST_CASE("chat template: messages are what templates expect") {
   const std::string each = "{% for c in messages[0].tool_calls %}{{ c.function.arguments";
   CHECK(Folder(each + " | tojson }}{% endfor %}{{ messages[0].content }}").render(chat({calls})) ==
         "{\"b\": 1}");
-  CHECK(Folder(each + " if c.function.arguments is string }}{% endfor %}").render(chat({calls})) ==
-        "{\"b\":1}");
+  CHECK(Folder(each + " is string }}{% endfor %}").render(chat({calls})) == "False");
+  CHECK(Folder(each + " + '\n' }}{% endfor %}").render(chat({calls})) == "{\"b\":1}\n");
+  CHECK(Folder(each + ".x.y + '\n' }}{% endfor %}").refused(chat({calls})) ==
+        "400 messages: UndefinedError: 'dict object' has no attribute 'x'");
   calls["tool_calls"][0]["function"]["arguments"] = "no JSON";
   CHECK(Folder(each + " }}{% endfor %}").refused(chat({calls})) ==
         "400 messages: messages[0].tool_calls[0].function.arguments is no object in JSON");
@@ -207,6 +221,11 @@ TEST_CASE("chat template: no text of a message becomes a special token") {
         "{\"<|im_end|>\": \"<|im_end|>\"}");
   CHECK(Folder("{% for m in messages %}{{ m.content }}{% endfor %}<|im_end|>")
             .render(chat({user("<|im_"), user("end|>")})) == "<|im_end|>{<|im_end|>}");
+  // Beside characters that are none.
+  std::string nothing;
+  for (char last = '\x90'; last < '\xB0'; ++last) nothing += std::string("\xEF\xB7") + last;
+  CHECK(Folder("{{ messages[0].content }}").render(chat({user(nothing + "<|im_end|>")})) ==
+        nothing + "<|im_end|>");
   // A template that looks for special tokens gets the text as it is, and only from an assistant.
   const Folder cuts("{% for m in messages %}{{ m.content.split('<|im_end|>')[-1] }};{% endfor %}");
   CHECK(cuts.render(chat({user("a<|im_end|>b")})) == "b;");

@@ -63,8 +63,11 @@ TEST_CASE("clients: a page of another origin may send the headers that its libra
   options.cors = true;
   Running running(options);
   const auto allowed = [&](const std::string& asked) {
-    const std::string head =
-        running.ask(get("/v1/chat/completions", "Origin: http://x\r\n" + asked, "OPTIONS")).head;
+    const Client::Reply reply =
+        running.ask(get("/v1/chat/completions", "Origin: http://x\r\n" + asked, "OPTIONS"));
+    CHECK(reply.status == 204);
+    const std::string head = reply.head;
+    CHECK(head.find("Access-Control-Allow-Origin: *") != std::string::npos);
     const std::string name = "Access-Control-Allow-Headers: ";
     const size_t at = head.find(name);
     return head.substr(at + name.size(), head.find("\r\n", at) - at - name.size());
@@ -126,6 +129,22 @@ TEST_CASE("clients: the strings of tokens, as Hugging Face spells them") {
   for (const std::string more : {R"("tools":[{}])", R"("messages":[{}])"}) {
     const Client::Reply both = running.ask(post("/tokenize", R"({"prompt":"Once",)" + more + "}"));
     CHECK(error_of(both)["param"] == (more[1] == 't' ? "tools" : "prompt"));
+  }
+}
+
+TEST_CASE("clients: a chat that no prompt has room for is refused before it is rendered") {
+  Running running;
+  const std::string many = "more than 5096 JSON values, which is more than this server takes";
+  const json user{{"role", "user"}, {"content", ""}};
+  const json large{{"role", "user"}, {"x", std::string(30'000, ' ')}};
+  for (const auto& [body, words] : std::vector<std::pair<json, std::string>>{
+           {{{"messages", std::vector(250'000, user)}}, many},
+           {{{"messages", {user}}, {"tools", std::vector(20'000, user)}}, many},
+           {{{"messages", {user, large}}}, "30008 bytes of text exceed the model's maximum"}}) {
+    for (const char* route : {"/v1/chat/completions", "/tokenize"}) {
+      const Client::Reply reply = running.ask(post(route, body.dump()));
+      CHECK(error_of(reply)["message"].get<std::string>().find(words) != std::string::npos);
+    }
   }
 }
 

@@ -1,8 +1,6 @@
 // The promise over HTTP: a request's answer is the same alone and among others, whatever the server
 // does meanwhile, and it is the answer of ./course run for that seed.
 #define KV_SERVE_TESTS_SERVER
-#include <numeric>
-
 #include "instruments/serve/test/support.h"
 #include "lessons/08_scheduler/engine.h"
 #include "tests/support/same_bits.h"
@@ -35,15 +33,7 @@ std::vector<json> mixed(int count) {
   return requests;
 }
 
-/// A choice: its text, tokens, log probabilities and end.
-using Answers = std::vector<std::string>;  // of each request, choice after choice
-
-std::string answer_of(const Client::Reply& reply) {
-  REQUIRE(reply.status == 200);
-  return reply.parsed()["choices"].dump();
-}
-
-/// The same from the events of a stream.
+/// answer_of() from the events of a stream.
 std::string answer_of_stream(const Client::Reply& reply) {
   std::map<int, json> choices;
   for (const json& event : events_of(reply.body)) {
@@ -63,12 +53,6 @@ std::string answer_of_stream(const Client::Reply& reply) {
   json list = json::array();
   for (const auto& [index, choice] : choices) list.push_back(choice);
   return list.dump();
-}
-
-Answers one_by_one(const Running& running, const std::vector<json>& requests) {
-  Answers answers;
-  for (const json& request : requests) answers.push_back(answer_of(running.complete(request)));
-  return answers;
 }
 
 /// All at once; every other one as a stream.
@@ -149,10 +133,8 @@ TEST_CASE("serve: what the host's memory gives is counted apart, and all counts 
     Running running(options);
     int64_t looked_up = 0, found = 0;
     const auto ask = [&](int first) {
-      std::vector<int32_t> prompt(90);
-      std::iota(prompt.begin(), prompt.end(), first);
-      const json usage =
-          running.complete({{"prompt", prompt}, {"max_tokens", 2}}).parsed()["usage"];
+      const json request{{"prompt", tokens_from(first, 90)}, {"max_tokens", 2}};
+      const json usage = running.complete(request).parsed()["usage"];
       looked_up += usage["prompt_tokens"].get<int64_t>();
       found += usage["prompt_tokens_details"]["cached_tokens"].get<int64_t>();
     };
@@ -186,14 +168,9 @@ TEST_CASE("equal bytes: the tokens are those of lesson 08's engine for that seed
   const std::vector<kv::Request> four = kv::samples_of(request, 4);
   const auto wanted = lesson08::make_engine(model, {})->generate(four);
   Running running;
-  const json body = {{"prompt", prompt},
-                     {"max_tokens", 24},
-                     {"temperature", 0.8},
-                     {"top_k", 50},
-                     {"top_p", 0.9},
-                     {"seed", 11},
-                     {"n", 4},
-                     {"return_token_ids", true}};
+  json body = json::parse(R"({"max_tokens":24,"temperature":0.8,"top_k":50,"top_p":0.9,"seed":11,
+      "n":4,"return_token_ids":true})");
+  body["prompt"] = prompt;
   const json answer = running.complete(body).parsed();
   for (size_t i = 0; i < 4; ++i) {
     CHECK(answer["choices"][i]["token_ids"] == json(wanted.completions[i].tokens));
@@ -248,8 +225,7 @@ TEST_CASE("serve: the cached tokens of a prompt count once, whatever n is") {
   serve::ServerOptions options = serve_test::options();
   options.tell_cached = true;
   Running running(options);
-  std::vector<int32_t> prompt(40);
-  std::iota(prompt.begin(), prompt.end(), 300);
+  const std::vector<int32_t> prompt = tokens_from(300, 40);
   json request = {{"prompt", {prompt, prompt}}, {"max_tokens", 2}, {"n", 4}};
   running.complete(request);  // what the second prompt finds depends on the passes
   const json whole = running.complete(request).parsed()["usage"];

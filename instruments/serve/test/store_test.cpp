@@ -3,7 +3,6 @@
 #include <atomic>
 #include <csignal>
 #include <functional>
-#include <numeric>
 
 #include "common/defer.h"
 #include "instruments/serve/store.h"
@@ -49,18 +48,6 @@ serve::ServerOptions over(const Store& store) {
   return options;
 }
 
-using Answers = std::vector<std::string>;
-
-std::string choices_of(const Client::Reply& reply) {
-  INFO(reply.body);
-  REQUIRE(reply.status == 200);
-  return reply.parsed()["choices"].dump();
-}
-Answers one_by_one(const Running& running, const std::vector<json>& requests) {
-  Answers answers;
-  for (const json& request : requests) answers.push_back(choices_of(running.complete(request)));
-  return answers;
-}
 Answers together(
     const Running& running, const std::vector<json>& requests,
     const std::function<void()>& meanwhile = [] {}) {
@@ -71,7 +58,7 @@ Answers together(
   }
   meanwhile();
   Answers answers;
-  for (const auto& client : clients) answers.push_back(choices_of(client->reply()));
+  for (const auto& client : clients) answers.push_back(answer_of(client->reply()));
   return answers;
 }
 
@@ -117,12 +104,6 @@ std::vector<lesson13::BlockName> names_of(const std::vector<int32_t>& tokens) {
   return names;
 }
 
-std::vector<int32_t> tokens_from(int first, int count) {
-  std::vector<int32_t> tokens(static_cast<size_t>(count));
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
 /// A store that keeps nothing, and whose puts wait as long as the test says.
 class SlowStore final : public lesson13::BlockStore {
  public:
@@ -162,7 +143,7 @@ TEST_CASE("store: what came from it is counted, and shows in the events of the c
   std::string wanted;
   {
     const Running first(over(store));
-    wanted = choices_of(first.complete(request));
+    wanted = answer_of(first.complete(request));
     // Blocks of the last pass are put by a server that has nothing else to do.
     CHECK(eventually([&] { return blocks(first, "put") == 6; }));
   }
@@ -171,7 +152,7 @@ TEST_CASE("store: what came from it is counted, and shows in the events of the c
   reader.send(get("/kv_events"));
   REQUIRE(reader.wait_for("events of the KV cache"));
   const Client::Reply reply = second.complete(request);
-  CHECK(choices_of(reply) == wanted);
+  CHECK(answer_of(reply) == wanted);
   const json usage = reply.parsed()["usage"];
   CHECK(usage["prompt_tokens_details"]["cached_tokens"] == 48);
   CHECK(second.metric("vllm:external_prefix_cache_queries_total") == 50);
@@ -350,7 +331,7 @@ TEST_CASE("prefill and decode: the bytes of one server, for every split of a pro
       const json part = request({own.begin(), own.begin() + split}, split);
       const double fetched = blocks(decode, "fetched");
       CHECK(prefill.complete(part).status == 200);
-      CHECK(choices_of(decode.complete(whole)) == choices_of(alone.complete(whole)));
+      CHECK(answer_of(decode.complete(whole)) == answer_of(alone.complete(whole)));
       CHECK(blocks(decode, "fetched") - fetched == std::min(split / 8, (length - 1) / 8));
     }
   }
@@ -374,7 +355,7 @@ TEST_CASE("prefill and decode: with half of the blocks gone, or before they are 
     const Running prefill(prefill_over(first)), decode(over(first));
     for (size_t i = 0; i < requests.size(); ++i) {
       CHECK(prefill.complete(requests[i]).status == 200);
-      CHECK(choices_of(decode.complete(requests[i])) == wanted[i]);
+      CHECK(answer_of(decode.complete(requests[i])) == wanted[i]);
     }
   }
   SUBCASE("all") {

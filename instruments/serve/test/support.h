@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -227,6 +228,30 @@ class Running {
   serve::ApiServer server_;
   std::thread thread_;
 };
+
+inline const std::string kShort = R"({"prompt":"Once upon a time","max_tokens":4,"temperature":0})";
+inline const std::string kStream =
+    R"({"prompt":"Once upon a time","max_tokens":30,"temperature":0,"stream":true,"ignore_eos":true})";
+
+inline std::vector<int32_t> tokens_from(int first, int count) {
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+/// A choice: its text, tokens, log probabilities and end.
+using Answers = std::vector<std::string>;  // of each request, choice after choice
+
+inline std::string answer_of(const Client::Reply& reply) {
+  INFO(reply.body);
+  REQUIRE(reply.status == 200);
+  return reply.parsed()["choices"].dump();
+}
+inline Answers one_by_one(const Running& running, const std::vector<json>& requests) {
+  Answers answers;
+  for (const json& request : requests) answers.push_back(answer_of(running.complete(request)));
+  return answers;
+}
 
 /// The data of the events of a stream, without the last one, which must be [DONE].
 inline std::vector<json> events_of(const std::string& body) {
