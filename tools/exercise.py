@@ -176,7 +176,7 @@ def work(lesson, folder, options):
     code = steps_in_turn(lesson, folder, options, bool(made)) or look_at_kernels(lesson, folder) or whole(lesson, folder, options)
     if code == 0:
         show_done(lesson)
-    mark = "; ? : --races and --bounds have not looked yet" if "?" in mine.bar(lesson) else ""
+    mark = "; ? : --races and --bounds have not passed yet" if "?" in mine.bar(lesson) else ""
     say("", f"Lesson {lesson.number}  {mine.bar(lesson)}  {lesson.num_passed()} of {len(lesson.steps)} steps pass{mark}")
     if code != 0 and sys.stdout.isatty():
         checks.background(lesson, folder)

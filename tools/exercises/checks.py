@@ -228,11 +228,12 @@ def breaks_launch_rule(lesson, step, changed=()):
 # --- the whole
 
 
-def sanitized(lesson, folder):
-    """All CPU tests once more under sanitizers; under the one for threads those of steps that share out work. Lines, or nothing."""
+def sanitized(lesson, folder, tools=("asan", "tsan")):
+    """All CPU tests once more under sanitizers; under the one for threads those of steps whose work several threads do. Lines, or nothing."""
     import kernel_runs as k
-    shared = [case for step in lesson.steps if "parallel_for" in "".join(lesson.written_functions(step)) for case in step.tests]
-    for tool, cases in (("asan", ["*"]), ("tsan", shared)):
+    by_threads = lambda step: re.search("parallel_for|each_query", "".join(lesson.written(f.file) for f in step.functions)) or "thread" in "".join(step.text)
+    shared = [case for step in lesson.steps if by_threads(step) for case in step.tests]
+    for tool, cases in ((tool, {"asan": ["*"], "tsan": shared}[tool]) for tool in tools):
         binary = runs.program(folder, f"{lesson.target}_exercise_{tool}")
         if not cases or not runs.build(folder, [binary.name])[0]:
             continue
@@ -264,11 +265,11 @@ def whole(lesson, folder):
     for (program, _), result in zip(jobs, results):
         if result.state != "passes":
             second_look(lesson, None, result, folder, (), program == binary)
-            steps = " and ".join(str(step.number) for step in lesson.steps if result.case in step.tests + step.gpu_tests)
+            steps = " and ".join(str(step.number) for step in lesson.steps if result.case in (step.tests if program == binary else step.gpu_tests))
             substituted = program.name.replace("_exercise", "_substituted")
             passes = lambda own: runs.run_case(runs.program(folder, substituted), result.case, own, 24 * runs.LIMIT_S).state == "passes"
             return [f'"{result.case}"{f", a test of step {steps}" if steps else ""}', *(f"  {line}" for line in result.report),
-                    *substitution.cause(lesson, folder, [substituted], passes)]
+                    *(sanitized(lesson, folder, ["tsan"]) or substitution.cause(lesson, folder, [substituted], passes))]
     if lines := sanitized(lesson, folder):
         return lines
     for options in WHOLE:

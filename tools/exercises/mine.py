@@ -55,6 +55,7 @@ def choose(options):
         files = sorted(path for path in (folder / "repair").glob("*.c*"))
         if not files:
             raise Mistake(f"nothing is to mend in lesson {options.up_to} yet: ./course repair {options.up_to}")
+        print(f"On your copy, {(folder / 'repair').relative_to(ROOT)}:", flush=True)
         return write_list(options.into, [path.relative_to(ROOT) for path in files])
     cuda = "_gpu_test" in (options.into / "build.ninja").read_text(encoding="utf-8")
     for lesson in begun():

@@ -109,7 +109,7 @@ def check(repair, folder):
         return 1
     result, tests = first_failure(repair, folder)
     if result:
-        print("", runs.coloured("Not mended. This test knows:", "31"), "", f'  "{result.case}"', *(f"    {line}" for line in result.report),
+        print("", runs.coloured("Not mended yet. This test fails:", "31"), "", f'  "{result.case}"', *(f"    {line}" for line in result.report),
               *runs.shown_test(result.report), "", f"A user says: {repair.bug.symptom}", f"The answer: ./course repair {number} --show; another bug: --next", sep="\n")
         return 1
     repair.kept["mended"] = [*dict.fromkeys([*repair.kept["mended"], repair.bug.what])]

@@ -75,10 +75,10 @@ class Words:
 
 
 def home(folder, name):
-    """The build folder of a program. Where the course is built, what needs no GPU is soon linked: no kernel is compiled for it."""
+    """The build folder of a program. Where ./course run has built the lessons, what needs no GPU is soon linked: no kernel is compiled for it."""
     course = folder.parent / "default"
     without_gpu = "_gpu_" not in name and "solutions" not in name
-    return course if folder.name == "simt" and without_gpu and (course / "build.ninja").exists() else folder
+    return course if folder.name == "simt" and without_gpu and (course / "bin" / "ladder").exists() else folder
 
 
 def program(folder, name):

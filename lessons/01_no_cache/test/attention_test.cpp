@@ -43,6 +43,11 @@ TEST_CASE("a score is the scaled dot product") {
 TEST_CASE("a score is summed from the first element to the last") {
   const float q[] = {1e8f, 1.0f, -1e8f, 1.0f}, k[] = {1.0f, 1.0f, 1.0f, 1.0f};
   CHECK(lesson01::score_of(q, k, 4, 1.0f) == 1.0f);  // 1e8 + 1 is 1e8 in 32 bits; backwards: 0
+  std::vector<float> many(64);  // each product is rounded, then added to one sum
+  for (size_t d = 0; d < many.size(); ++d) many[d] = 1.0f + 0.01f * static_cast<float>(d);
+  float sum = 0.0f;
+  for (const float x : many) sum += x * x;
+  CHECK(lesson01::score_of(many.data(), many.data(), 64, 1.0f) == sum);
 }
 
 TEST_CASE("a score is scaled once, after the sum") {

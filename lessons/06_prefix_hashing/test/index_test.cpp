@@ -45,6 +45,10 @@ TEST_CASE("equal content is equal tokens, equal extra keys and an equal parent")
   CHECK(same_content(key(7, kOneTwo, 5, salt), numbered));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, Tokens{1, 3}, 5)));
   CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, Tokens{2, 1}, 5)));
+  const Tokens sixteen(16, 1);
+  Tokens last_differs = sixteen;
+  last_differs.back() = 2;
+  CHECK_FALSE(same_content(key(7, sixteen, 5), key(7, last_differs, 5)));
   const Tokens one_two_three{1, 2, 3};  // longer, and shorter
   CHECK_FALSE(same_content(key(7, kOneTwo, 5), key(7, one_two_three, 5)));
   CHECK_FALSE(same_content(key(7, one_two_three, 5), key(7, kOneTwo, 5)));
