@@ -104,7 +104,7 @@ viz::Scene HostTierPage::scene(const viz::Room& room) {
     if (scene.find(name) != nullptr) viz::let_come(scene, copy.from, copy.to, name, viz::kLands);
   }
   draw_link(scene, before_, now_, {0, between.y, room.w / 2, link});
-  viz::saved(scene, "loaded", {room.w / 2, between.y, room.w / 2, link}, before_.loaded,
+  viz::saved(scene, "loaded", {0.45f * room.w, between.y, 0.55f * room.w, link}, before_.loaded,
              now_.loaded);
   if (!room.is_told) {
     viz::reason(scene, {0, tall + kGap, room.w, kNote}, now_.reason, now_.points_at, {0, 0.15f});
