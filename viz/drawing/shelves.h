@@ -75,7 +75,6 @@ void saved(Scene& scene, const std::string& id, const Place& at, int64_t before,
 /// The note "note" above the shelves, unless a sentence tells it, and "note/ring" around the block
 /// that it is about.
 void shelf_note(Scene& scene, const Place& at, const std::string& words, const std::string& about);
-
 /// The block in `box` travels there from the shape `from`, with its label `name`; its own box looks
 /// as now when it is there. Call it when all shapes have their places.
 void let_come(Scene& scene, const std::string& from, const std::string& box,
