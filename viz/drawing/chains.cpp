@@ -34,7 +34,8 @@ Forest forest_of(Parents parents) {
 
 void card_words(Scene& scene, const std::string& id, const Place& card, int block_size,
                 const std::vector<std::string>& words, const Paint& fill) {
-  const Grid slots = slots_in({card.x + 5, card.y + 22, card.w - 10, card.h - 27}, block_size);
+  const Place room{card.x + 5, card.y + 22, card.w - 10, card.h - 27};
+  const Grid slots = slots_in(room, block_size, is_narrow(scene.room()) ? 1.6f : 0.9f);
   if (std::min(slots.w, slots.h) < 12) return;
   for (size_t i = 0; i < words.size(); ++i) {
     const Place cell = slots.cell(static_cast<int>(i));
@@ -46,19 +47,22 @@ void card_words(Scene& scene, const std::string& id, const Place& card, int bloc
   }
 }
 
-void card_hash(Scene& scene, const std::string& id, const Place& card, float gap,
+void card_hash(Scene& scene, const std::string& id, const Place& card, float gap, bool down,
                const std::string& hash, const std::vector<Place>& next, const Span& when) {
   if (hash.empty()) return;
-  const float y = card.middle_y();
+  const float x = down ? card.x + card.w / 4 : card.right() + 1,
+              y = down ? card.bottom() + 1 : card.middle_y();
   for (size_t i = 0; i < next.size(); ++i) {
     scene
-        .line(fmt::format("{}/arrow {}", id, i), card.right() + 1, y, next[i].x - 1,
-              next[i].middle_y(), paint(Ink::kDim))
+        .line(fmt::format("{}/arrow {}", id, i), x, y,
+              down ? next[i].x + next[i].w / 4 : next[i].x - 1,
+              down ? next[i].y - 1 : next[i].middle_y(), paint(Ink::kDim))
         .pointing()
         .during(when);
   }
-  if (text_width(hash, readable(scene.room(), 7)) > gap - 8 || card.h < 24) return;
-  const Place at{card.right() + 3, y - 17, gap - 8, 14};
+  const Place at =
+      down ? Place{x + 6, y + 4, 0.75f * card.w - 6, 14} : Place{x + 2, y - 17, gap - 8, 14};
+  if (text_width(hash, readable(scene.room(), 7)) > at.w || card.h < 24) return;
   scene.label(id + "/hash", at, hash, {.size = 12}, 7).during(when).tip("the end of its hash");
 }
 

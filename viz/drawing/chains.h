@@ -27,9 +27,9 @@ Forest forest_of(std::span<const std::optional<size_t>> parents);
 /// Words in the slots of a card, below its heading: "id/slot 0", "id/slot 0/token".
 void card_words(Scene& scene, const std::string& id, const Place& card, int block_size,
                 const std::vector<std::string>& words, const Paint& fill);
-/// "id/hash" in the gap to the right of a card, and an arrow "id/arrow 0" to each card that comes
-/// next. Nothing if there is no hash.
-void card_hash(Scene& scene, const std::string& id, const Place& card, float gap,
+/// "id/hash" in the gap to the right of a card, or below it, and an arrow "id/arrow 0" to each card
+/// that comes next. Nothing if there is no hash.
+void card_hash(Scene& scene, const std::string& id, const Place& card, float gap, bool down,
                const std::string& hash, const std::vector<Place>& next, const Span& when);
 /// In the corner of a block's card the tables that hold it: "A/entry 2" with "A/entry 2/name". A
 /// click selects the sequence.

@@ -57,17 +57,19 @@ void compared_row(Scene& scene, const std::string& id, const Place& at, const Co
                               {.size = 12, .align = Align::kCentre}, 5);
     word.during(span).struck = differs;
   };
-  scene.label(id + "/label", {at.x, at.y, kLabel - 6, at.h}, row.label)
-      .during(when(row.begin, 0.2f));
-  cell(id + "/after", {at.x + kLabel, at.y, kLead - 6, at.h}, row.lead, paint(Ink::kCell),
+  const bool narrow = is_narrow(scene.room());  // the cells are below their names
+  const float h = narrow ? at.h / 2 - 2 : at.h;
+  scene.label(id + "/label", {at.x, at.y, kLabel - 6, h}, row.label).during(when(row.begin, 0.2f));
+  cell(id + "/after", {at.x + kLabel, at.y, kLead - 6, h}, row.lead, paint(Ink::kCell),
        against != nullptr && against->lead != row.lead, row.begin);
-  const Columns columns(against != nullptr ? *against : row, at.w - kLabel - kLead - kVerdict,
-                        readable(scene.room(), 9));
-  float x = at.x + kLabel + kLead;
+  const float beside = narrow ? 0 : kLabel + kLead;
+  const Columns columns(against != nullptr ? *against : row,
+                        at.w - beside - (narrow ? 0 : kVerdict), readable(scene.room(), 9));
+  float x = at.x + beside;
   for (size_t i = 0; i < columns.count; ++i) {
     const bool differs = against != nullptr && against->cells[i] != row.cells[i];
     const bool has_word = columns.words_in_all || columns.differs[i];
-    cell(fmt::format("{}/{}", id, i), {x, at.y, columns.widths[i] - 2, at.h},
+    cell(fmt::format("{}/{}", id, i), {x, at.bottom() - h, columns.widths[i] - 2, h},
          has_word ? row.cells[i] : "", row.fill, differs,
          row.begin + row.step * static_cast<float>(i));
     x += columns.widths[i];
@@ -76,8 +78,10 @@ void compared_row(Scene& scene, const std::string& id, const Place& at, const Co
 
 Shape& verdict(Scene& scene, const std::string& id, const Place& at, const std::string& text,
                Ink ink) {
-  return scene.label(id + "/verdict", {at.right() - kVerdict + 6, at.y, kVerdict - 6, at.h}, text,
-                     {.size = 13, .paint = {ink}});
+  return scene.label(id + "/verdict",
+                     {at.right() - kVerdict + 6, at.y, kVerdict - 6,
+                      is_narrow(scene.room()) ? at.h / 2 - 2 : at.h},
+                     text, {.size = 13, .paint = {ink}});
 }
 
 }  // namespace viz

@@ -35,16 +35,6 @@ void reason(Scene& scene, const Place& line, const std::string& words, const std
        when);
 }
 
-std::vector<LegendEntry> fitting(std::vector<LegendEntry> entries, float width) {
-  const auto wide = [&] {
-    float w = 0;
-    for (const LegendEntry& entry : entries) w += 46 + text_width(entry.name, 12);
-    return w;
-  };
-  while (wide() > width) entries.pop_back();
-  return entries;
-}
-
 void ribbon(Scene& scene, const SequenceView& request, const Place& at, bool is_selected,
             const std::string& words) {
   const std::string id = "request " + request.name;

@@ -30,9 +30,6 @@ inline Span in_turn(Span all, std::integral auto i, std::integral auto count) {
 void reason(Scene& scene, const Place& line, const std::string& words, const std::string& about,
             Span when);
 
-/// The first entries of a legend that fit in `width`.
-std::vector<LegendEntry> fitting(std::vector<LegendEntry> entries, float width);
-
 /// "request A" and "request A/name": `words` on the request's hue. A click selects the request.
 void ribbon(Scene& scene, const SequenceView& request, const Place& at, bool is_selected,
             const std::string& words);

@@ -75,4 +75,21 @@ void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entri
   }
 }
 
+std::vector<LegendEntry> drawn_in(const Scene& scene, std::vector<LegendEntry> entries) {
+  std::erase_if(entries, [&](const LegendEntry& entry) {
+    Shape sample;
+    dress(sample, entry.state, 0);
+    return std::ranges::none_of(scene.shapes(), [&](const Shape& one) {
+      if (one.kind != Shape::Kind::kBox) return false;
+      if (entry.has_twin) return one.fill == paint(Ink::kText) && one.at.h <= 3;
+      if (entry.edge != Ink::kNone) return one.edge.ink == entry.edge;
+      if (one.pattern != sample.pattern) return false;
+      const bool plain = sample.pattern == Pattern::kPlain && !sample.dashed;
+      if (plain && one.edge.ink != sample.edge.ink) return false;
+      return sample.pattern == Pattern::kHatched || one.dashed == sample.dashed;
+    });
+  });
+  return entries;
+}
+
 }  // namespace viz

@@ -61,7 +61,7 @@ inline constexpr Theme kDark = {.ground = rgb(0x14171C),
                                 .button_over = rgb(0x3C4A5C),
                                 .pressed = rgb(0x4A6A88),
                                 .chosen = rgb(0x31536E),
-                                .fill = 0.48f,
+                                .fill = 0.5f,
                                 .hues = kHues};
 inline constexpr Theme kLight = {.ground = rgb(0xFFFFFF),
                                  .panel = rgb(0xF3F5F8),

@@ -30,6 +30,7 @@ State state_of(const BlockView& block) {
 
 /// The owners' hues side by side, from the bottom up to `level` of the place.
 void fill_block(Scene& scene, const BlockView& block, const Place& at, float level) {
+  if (at.h <= 0) return;
   const float w = at.w / static_cast<float>(std::max<size_t>(block.owners.size(), 1));
   for (size_t i = 0; i < block.owners.size(); ++i) {
     const Place part{at.x + w * static_cast<float>(i), at.bottom() - at.h * level, w, at.h * level};
@@ -116,12 +117,10 @@ Grid fit(int count, const Place& room, const CellShape& shape) {
   return best;
 }
 
-namespace {
-
 /// Slots in one or more rows, so that they are as square as it goes; a few stand below one another.
 /// They are at least `flattest` times as wide as tall, and fill the place: room that is left beside
 /// them would look like room for tokens.
-Grid slots_of(const Place& at, int count, float flattest) {
+Grid slots_in(const Place& at, int count, float flattest) {
   const bool few = count <= 4;
   Grid grid = fit(count, at,
                   {.gap = 2,
@@ -139,10 +138,6 @@ Grid slots_of(const Place& at, int count, float flattest) {
   grid.area.h = rows * (grid.h + grid.gap) - grid.gap;
   return grid;
 }
-
-}  // namespace
-
-Grid slots_in(const Place& at, int count) { return slots_of(at, count, 0.9f); }
 
 TableView PoolView::add(const SequenceView& sequence, std::span<const int32_t> block_ids,
                         int num_tokens) {
@@ -191,7 +186,7 @@ void block(Scene& scene, const PoolView& pool, const BlockView& block, const Pla
   const float head = labelled ? std::clamp(0.2f * at.h, 17.0f, 28.0f) : 0;
   const Place body{inside.x, inside.y + head, inside.w, inside.h - head};
   const float flattest = scene.room().w <= kTextWidth ? 1.6f : 0.9f;  // words are wide
-  const Grid slots = slots_of(body, pool.block_size, flattest);
+  const Grid slots = slots_in(body, pool.block_size, flattest);
   if (std::min(slots.w, slots.h) >= kLeastSlot) {
     draw_slots(scene, pool, block, slots);
   } else if (pool.block_size > 0) {

@@ -48,6 +48,8 @@ struct LegendEntry {
   bool has_twin = false;
 };
 void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entries);
+/// The entries whose looks the scene has so far.
+std::vector<LegendEntry> drawn_in(const Scene& scene, std::vector<LegendEntry> entries);
 
 /// Equal cells in rows, as large as the room allows.
 struct Grid {
@@ -122,8 +124,8 @@ void block(Scene& scene, const PoolView& pool, const BlockView& block, const Pla
 /// All blocks, as large as the room allows; from small cells on a heat map. Returns the grid: where
 /// block i of the view is.
 Grid pool(Scene& scene, const PoolView& view, const Place& room);
-/// Places of a block's slots within a place.
-Grid slots_in(const Place& at, int count);
+/// Places of a block's slots within a place, at least `flattest` times as wide as tall.
+Grid slots_in(const Place& at, int count, float flattest = 0.9f);
 /// Tooltip of a block.
 std::string described(const PoolView& pool, const BlockView& block);
 

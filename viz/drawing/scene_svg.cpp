@@ -100,9 +100,11 @@ std::string Writer::keyframes(const Element& element) const {
     }
     if (fades) rule += fmt::format("opacity:{};", svg_number(look.opacity));
     const auto paint_rule = [&](const char* property, const Paint& paint) {
+      const std::string strength =
+          paint == soft(paint.hue) ? "var(--s)" : fmt::format("{:.2f}", paint.strength);
       rule += paint.ink == Ink::kNone ? fmt::format("{}-opacity:0;", property)
-                                      : fmt::format("{0}:var(--{1});{0}-opacity:{2:.2f};", property,
-                                                    svg_name(paint), paint.strength);
+                                      : fmt::format("{0}:var(--{1});{0}-opacity:{2};", property,
+                                                    svg_name(paint), strength);
     };
     if (refills) paint_rule("fill", look.fill);
     if (redraws) paint_rule("stroke", look.edge);

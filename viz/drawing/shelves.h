@@ -1,11 +1,10 @@
 #pragma once
 
-// Pools of blocks one above the other, as shelves: what their blocks hold, in which order they will
-// be overwritten, and copies on their way between two shelves.
+// Pools of blocks one above the other, as shelves: what their blocks hold, and the blocks that
+// travel between two shelves.
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -14,9 +13,8 @@
 
 namespace viz {
 
-// Of the motion of a command: a copy that is complete goes to its place, the blocks change, and new
-// copies set out.
-inline constexpr Span kLands{0, 0.45f}, kFills{0.35f, 0.6f}, kSetsOut{0.5f, 1};
+// Of the motion of a command: a copy that is complete goes to its place, and the blocks change.
+inline constexpr Span kLands{0, 0.45f}, kFills{0.35f, 0.6f};
 
 /// Of a file: a header and below it a content, and which of the two are there.
 struct ShelfRecord {
@@ -27,11 +25,12 @@ struct ShelfBlock {
   State state = State::kFree;              // kReserved: it is being copied to
   bool cached = false;                     // can be found
   bool has_copy = false;                   // on the shelf below, or on its way there
+  bool is_copy = false;                    // of a block of another shelf
   int order = -1;                          // in the free queue; 0: overwritten next
   int hue = -1;                            // of the sequence that its content is of
   std::string name = {};                   // "A2": of A's text the block after two others
   std::string tooltip = {};                // further lines
-  std::string foot = {};                   // below the name: a checksum's last digits
+  std::string foot = {};                   // below the name
   std::optional<ShelfRecord> record = {};  // of a file
 };
 /// By id. There is none with the id 0.
@@ -60,29 +59,25 @@ ShelfBlocks shelf_blocks(const Pool& pool, NameOf name_of) {
 /// The id of a block's shape: "0/block 7".
 std::string shelf_block_id(int shelf, int32_t block);
 
-/// "shelf 0" with "shelf 0/name"; its blocks "0/block 7" with "0/block 7/name A2", their place in
-/// the queue "0/block 7/order", "0/block 7/foot 9b49", and a bar "0/block 7/copy" if they have a
-/// copy. A record has its number "#7", and "0/block 7/header" or "0/block 7/content" if only one of
-/// the two is there, or they do not belong together.
+/// "shelf 0" with "shelf 0/name"; its blocks "0/block 7" with "0/block 7/name A2", "0/block 7/foot
+/// 9b49", and a bar "0/block 7/copy" if they have a copy. A record of which only one part is there,
+/// or whose parts do not belong together, has its number "0/block 7/number", "0/block 7/header" and
+/// "0/block 7/content". A block's place in the queue is told to the mouse.
 void shelf(Scene& scene, int number, const std::string& title, const ShelfBlocks& blocks,
            const Place& at);
 
-/// An arrow "id" with a name "id/name" between two shelves, from the left on; it stands out while
-/// blocks move that way.
-void arrow(Scene& scene, const std::string& id, const Place& at, bool down, bool moves,
+/// An arrow "id" with a name "id/name" between two shelves, from the left on.
+void arrow(Scene& scene, const std::string& id, const Place& at, bool down,
            const std::string& name);
 
-/// A block that is to be copied from one shelf to another.
-struct Copying {
-  std::string id;        // unique: "copy 3.7"
-  bool down = true;      // to a lower shelf
-  std::string from, to;  // shapes
-  int hue = -1;
-  std::string name = {};
-};
-/// Chips between two shelves: those that go down on the left, "link/offload", and those that go up
-/// on the right, "link/load". A copy of `before` that is there no more goes to its place.
-void copies(Scene& scene, std::span<const Copying> before, std::span<const Copying> now,
-            const Place& at);
+/// "id" and "id/name": the tokens that the shelves have saved, if any, and how.
+void saved(Scene& scene, const std::string& id, const Place& at, int64_t before, int64_t now);
+/// The note "note" above the shelves, unless a sentence tells it, and "note/ring" around the block
+/// that it is about.
+void shelf_note(Scene& scene, const Place& at, const std::string& words, const std::string& about);
+/// The block in `box` travels there from the shape `from`, with its label `name`; its own box looks
+/// as now when it is there. Call it when all shapes have their places.
+void let_come(Scene& scene, const std::string& from, const std::string& box,
+              const std::string& name, Span when);
 
 }  // namespace viz

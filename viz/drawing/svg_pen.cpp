@@ -52,6 +52,10 @@ std::vector<Paint> all_paints() {
   return all;
 }
 
+std::string opacity_of(const char* name, float strength) {
+  return strength >= 1 ? "" : fmt::format(" {}='{:.2f}'", name, strength);
+}
+
 /// The rules that make a light file dark. Attributes have the light colours, which programs without
 /// style sheets draw. Variables are for keyframes, where no attribute is.
 std::string dark_rules(const std::string& body, bool animated) {
@@ -65,6 +69,12 @@ std::string dark_rules(const std::string& body, bool animated) {
     light += fmt::format("--{}:{};", svg_name(one), svg_colour(one));
     dark += fmt::format("--{}:{};", svg_name(one), hex(kDark(one)));
   }
+  const std::string strength = opacity_of("fill-opacity", kLight.fill).substr(1);
+  if (body.find(strength) != std::string::npos) {
+    rules += fmt::format("[{}]{{fill-opacity:{}}}", strength, kDark.fill);
+  }
+  light += fmt::format("--s:{};", kLight.fill);
+  dark += fmt::format("--s:{};", kDark.fill);
   if (!animated) return "@media(prefers-color-scheme:dark){" + rules + "}";
   return fmt::format("svg{{{}}}@media(prefers-color-scheme:dark){{svg{{{}}}{}}}", light, dark,
                      rules);
@@ -72,10 +82,6 @@ std::string dark_rules(const std::string& body, bool animated) {
 
 constexpr std::array<const char*, 5> kPatternNames = {"", "hatched", "dotted", "", "lined"};
 constexpr std::array<const char*, 9> kInkNames = {"", "g", "p", "c", "l", "d", "t", "m", "e"};
-
-std::string opacity_of(const char* name, float strength) {
-  return strength >= 1 ? "" : fmt::format(" {}='{:.2f}'", name, strength);
-}
 
 std::string fill_of(const Paint& paint) {
   if (paint.ink == Ink::kNone) return "fill='none'";

@@ -120,7 +120,7 @@ class LanePainter {
       box.dashed_edge().fill = {};
       box.tip(fmt::format("token {} of {}: drawn, no slot yet", token, name_));
     }
-    if (cell_ < (is_in_text(scene_.room()) ? least_text_ : std::min(least_text_, kReadable)))
+    if (cell_ < (scene_.room().w <= kTextWidth ? least_text_ : std::min(least_text_, kReadable)))
       return;
     scene_.label(id + "/text", at.inset(1), texts_[static_cast<size_t>(token)],
                  {.size = std::min(13 * style_.unit, 0.6f * at.h), .align = Align::kCentre}, 8);

@@ -85,7 +85,8 @@ Room picture_room(const WindowLayout& layout, const Room& least) {
   const Place& main = layout.main;
   if (main.w >= kTextWidth && !layout.on_phone) return {main.w, main.h};
   const float wide = std::clamp(main.w - kBar, least.w, kTextWidth);
-  return {wide, std::max((main.h - kBar) / picture_part(layout, least), least.h)};
+  const float tall = layout.upright ? least.h : std::min(least.h, 475.0f);
+  return {wide, std::max((main.h - kBar) / picture_part(layout, least), tall)};
 }
 
 float picture_part(const WindowLayout& layout, const Room& least) {

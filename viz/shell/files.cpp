@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "common/error.h"
@@ -17,6 +19,15 @@ std::vector<Scenario> load_shipped(const std::filesystem::path& project) {
     all.push_back(Scenario::load(file));
   }
   return all;
+}
+
+bool is_desktop_light() {
+  std::FILE* const said =
+      popen("gsettings get org.gnome.desktop.interface color-scheme 2>/dev/null", "r");
+  if (said == nullptr) return false;
+  char text[32] = {};  // 'default', 'prefer-dark' or 'prefer-light', in quotes
+  const bool any = std::fgets(text, sizeof(text), said) != nullptr;
+  return pclose(said) == 0 && any && std::string_view(text).find("dark") == std::string_view::npos;
 }
 
 Outside on_disk(const std::filesystem::path& folder) {

@@ -36,7 +36,7 @@ struct Options {
   std::string svg;
   std::string animate;
   std::string size;
-  std::string theme = "dark";
+  std::string theme = "system";
   double scale = 0;
   double at = 1;  // a part of the last motion
   int steps = 0;
@@ -243,6 +243,7 @@ void run(const Options& options) {
   }
   if (options.headless) return run_headless(options, shell, width, height);
 #if KV_VIZ_WINDOW
+  if (options.theme == "system") shell.light = viz::is_desktop_light();
   viz::run_window(shell, {.width = width,
                           .height = height,
                           .scale = static_cast<float>(options.scale),
@@ -280,8 +281,8 @@ int main(int argc, char** argv) {
   command.value("--at T", options.at, "stop at this part of the last motion, 0 to 1")
       .real_between(0, 1)
       .needs("--headless");
-  command.value("--theme NAME", options.theme, "the window's colours: dark or light")
-      .one_of({"dark", "light"});
+  command.value("--theme NAME", options.theme, "the window's colours: dark, light, or the system's")
+      .one_of({"dark", "light", "system"});
   command.flag("--no-motion", options.no_motion, "change the picture at once");
   command.value("--screenshot FILE", options.screenshot, "draw the last moment as PNG")
       .output_file()

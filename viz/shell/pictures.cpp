@@ -99,7 +99,7 @@ Session session_of(const PageContext& context, Scenario scenario) {
 std::vector<Frame> frames_of(Session& session, const Picture& picture, size_t steps,
                              size_t& still) {
   still = SIZE_MAX;
-  const Room& room = picture.room;
+  const Room room{picture.room.w, picture.room.h, true};
   std::vector<Frame> frames(1);
   frames[0].scene = session.page().scene(room);
   frames[0].hold = 0.6f;

@@ -88,9 +88,8 @@ class Session {
   void play_on(size_t steps = SIZE_MAX);
   bool playing = false;
   double seconds_per_step = 0.6;  // if there is nothing to read
-  /// Called once a frame. Plays, when it is time: shows a sentence, and when it has been read does
-  /// what it announces. The first one is read while its steps are done, so that playing begins at
-  /// once.
+  /// Called once a frame. Plays, when it is time: shows a sentence, and a moment later does what it
+  /// announces, while it is read. The first one's steps begin at once.
   void advance(double seconds);
   /// Whether advance() by these seconds would do a step.
   bool is_due(double seconds) const;

@@ -7,10 +7,12 @@
 
 namespace viz {
 
+constexpr double kLead = 1.2;  // seconds for which a sentence stands before something moves
+
 double seconds_to_read(std::string_view sentence) {
   return sentence.empty()
              ? 0
-             : 1.2 + 0.28 * (1.0 + static_cast<double>(std::ranges::count(sentence, ' ')));
+             : kLead + 0.28 * (1.0 + static_cast<double>(std::ranges::count(sentence, ' ')));
 }
 
 bool Session::step() {
@@ -50,7 +52,7 @@ bool Session::announce() {
   caption_ = next.args[0];
   ++place_.position;
   waited_ = shown_ = 0;
-  wait_ = seconds_to_read(caption_);
+  wait_ = kLead;
   return true;
 }
 

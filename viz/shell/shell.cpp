@@ -140,7 +140,9 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   const bool counts_apart = layout.counters.w > 0;
   const float wide = counts_apart ? layout.counters.w : layout.side.w - 2 * kSidePad;
   const Room least = session().page().info().least;
-  follow_page(picture_room(layout, least), figures_room(wide, session().page()), seconds);
+  Room room = picture_room(layout, least);
+  room.is_told = session().is_on_scenario();
+  follow_page(room, figures_room(wide, session().page()), seconds);
   ImGui::SetNextWindowPos(ImVec2(0, 0));
   ImGui::SetNextWindowSize(ImVec2(width, height));
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(0, 0));

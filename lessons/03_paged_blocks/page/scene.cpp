@@ -44,16 +44,16 @@ class Picture {
       : scene_(room), before_(before), now_(now), focus_(std::move(focus)) {
     points_ = now.pointed && now.pointed != before.pointed;
     num_blocks_ = static_cast<int>(now.used.size());
-    in_text_ = viz::is_in_text(room);
-    only_blocks_ = in_text_ && !now.pointed && num_blocks_ * now.block_size > kMaxTexts;
-    unit_ = in_text_ ? 1 : std::clamp(std::min(room.w / 900, room.h / 480), 0.7f, 1.7f);
+    is_small_ = room.w <= viz::kTextWidth;
+    only_blocks_ = is_small_ && !now.pointed && num_blocks_ * now.block_size > kMaxTexts;
+    unit_ = is_small_ ? 1 : std::clamp(std::min(room.w / 900, room.h / 480), 0.7f, 1.7f);
   }
 
   viz::Scene draw() {
     const viz::Room& room = scene_.room();
     const std::vector<SequenceOnPage>& all = now_.sequences;
     const float x = 4, w = room.w - 8;  // rings need their room, too
-    const float cards = only_blocks_ ? 0 : (in_text_ ? 98 : 46) * unit_;
+    const float cards = only_blocks_ ? 0 : (is_small_ ? 98 : 46) * unit_;
     if (!only_blocks_) draw_cards({x, 2, w, cards});
     if (!now_.refusal.empty()) {
       scene_.label("refusal", {x, cards + 4 * unit_, w, 22 * unit_}, now_.refusal,
@@ -63,7 +63,8 @@ class Picture {
     // The pool stays where it is when sequences come and go.
     const float two = 2 * (2 * viz::kLaneRow + viz::kTokensToTable + viz::kLaneGap) * unit_;
     const float many = two / 2 + 14 * static_cast<float>(all.size());
-    Place lanes{x, top, w, std::max({two, many, 0.33f * (room.h - top)})};
+    const float part = viz::is_narrow(room) ? 0 : 0.33f * (room.h - top);
+    Place lanes{x, top, w, std::max({two, many, part})};
     if (only_blocks_) {
       viz::heading(scene_, "tables", {left, top, w, 20}, "tables: the blocks of each sequence");
       lanes = {x, top + 22, w, (viz::kLaneRow + 3) * static_cast<float>(all.size())};
@@ -72,7 +73,7 @@ class Picture {
     const float pool_y = lanes.bottom() + 26 * unit_;
     draw_pool({left, pool_y, x + w - left, room.h - foot - pool_y});
     viz::legend(
-        scene_, {left, room.h - 18 * unit_, x + w - left, 18 * unit_},
+        scene_, {x, room.h - 18 * unit_, w, 18 * unit_},
         {{viz::State::kInUse, "in a table: its sequence's colour"}, {viz::State::kFree, "free"}});
     for (const SequenceOnPage& sequence : all) connect(sequence);
     if (now_.pointed) draw_pointed(*now_.find(now_.pointed->name));
@@ -110,7 +111,7 @@ class Picture {
     for (size_t i = 0; i < values.size(); ++i) {
       const std::string id = fmt::format("card {}", i);
       Place card{x, at.y, at.w * kShares[i] - 8, at.h};
-      if (in_text_) {  // two rows of two
+      if (is_small_) {  // two rows of two
         const float h = (at.h - 6) / 2, w = i % 2 == 0 ? 0.42f : 0.58f;
         card = {at.x + (i % 2 == 0 ? 0 : 0.42f * at.w), at.y + (i < 2 ? 0 : h + 6), w * at.w - 8,
                 h};
@@ -358,7 +359,7 @@ class Picture {
   bool points_ = false;  // the last command points at another token
   int num_blocks_ = 0;   // of the pool
   float unit_ = 1;
-  bool in_text_ = false;
+  bool is_small_ = false;
   bool only_blocks_ = false;  // too many for words: tables alone, as runs of blocks
 };
 

@@ -4,6 +4,7 @@
 
 #include "sharing.h"
 #include "viz/drawing/pool_motion.h"
+#include "viz/drawing/text_room.h"
 
 namespace lesson05 {
 namespace {
@@ -211,11 +212,12 @@ class Motion {
 
 viz::Scene sharing_scene(const viz::Room& room, const Shown& before, const Shown& now,
                          const std::string& selected) {
-  constexpr float kFoot = 24, kNote = 44;
+  constexpr float kFoot = 24;
+  const float note = viz::is_narrow(room) ? 62 : 44;
   viz::Scene scene(room);
   const Place all = Place{0, 0, room.w, room.h}.inset(6);
   const bool left_out =
-      viz::linked_tables(scene, now.pool, now.tables, all, kFoot + kNote, selected);
+      viz::linked_tables(scene, now.pool, now.tables, all, kFoot + note, selected);
   const Place foot{all.x, all.bottom() - kFoot, all.w, kFoot};
   const size_t count = now.pool.blocks.size();
   viz::legend(scene, foot, {{viz::State::kFree, "free"}});
@@ -226,7 +228,7 @@ viz::Scene sharing_scene(const viz::Room& room, const Shown& before, const Shown
                   kv::count_of(now.pool.block_size, "slot")),
       {.size = 12, .paint = {Ink::kDim}, .align = viz::Align::kRight});
   if (!now.refusal.empty()) {
-    viz::note(scene, "refusal", {all.x, foot.y - kNote + 4, all.w, kNote}, now.refusal, "",
+    viz::note(scene, "refusal", {all.x, foot.y - note + 4, all.w, note}, now.refusal, "",
               Ink::kError, {0.25f, 0.5f});
   }
   const bool same_pool =

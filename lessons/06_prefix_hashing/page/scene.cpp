@@ -23,30 +23,40 @@ using viz::paint;
 using viz::Place;
 using viz::Span;
 
-constexpr float kHead = 20, kReason = 38, kLegend = 22, kGap = 8, kRow = 24;
+constexpr float kHead = 20, kReason = 38, kGap = 8, kRow = 24;
 constexpr size_t kMaxCandidates = 3;
 constexpr float kLongest = 7;  // seconds
 constexpr float kLinkComes = 0.15f, kLook = 0.9f, kToken = 0.05f, kComputed = 0.35f;
 
-/// The places of all parts of the picture.
+/// The places of all parts of the picture. Chains go to the right, the links above the blocks; on a
+/// phone they go down, the links to the left of the blocks.
 struct Layout {
-  float w = 0, h = 0, pitch = 0;  // of a card; from a card to the next one in its chain
-  float comparison = 0, tree = 0, reason = 0;
+  bool down = false;
+  float w = 0, h = 0, gap = 0;  // of a card; to the next one in its chain
+  float row = kRow;             // of the comparison
+  float top = kHead;            // of the first link
+  float comparison = 0, tree = 0, reason = 0, legend = 22;
   viz::Forest forest;  // of the nodes
+  bool has_links = false;
 
-  float gap() const { return pitch - w; }
-  Place link(size_t i) const { return {static_cast<float>(i) * pitch, kHead, w, h}; }
+  Place link(size_t i) const {
+    const auto n = static_cast<float>(i);
+    return down ? Place{0, top + n * (h + gap), w, h} : Place{n * (w + gap), top, w, h};
+  }
   Place node(size_t i) const {
-    const auto& [column, row] = forest.cells[i];
-    return {static_cast<float>(column) * pitch, tree + kHead + static_cast<float>(row) * (h + kGap),
-            w, h};
+    const auto along = static_cast<float>(forest.cells[i].column),
+               beside = static_cast<float>(forest.cells[i].row + (down && has_links ? 1 : 0));
+    return down ? Place{beside * (w + kGap), top + along * (h + gap), w, h}
+                : Place{along * (w + gap), tree + kHead + beside * (h + kGap), w, h};
   }
 };
 
 Layout layout_of(const viz::Room& room, const Shown& shown) {
   std::vector<std::optional<size_t>> parents;
   for (const Shown::Node& node : shown.nodes) parents.push_back(node.after);
-  Layout layout{.forest = viz::forest_of(parents)};
+  Layout layout{.down = viz::is_narrow(room),
+                .forest = viz::forest_of(parents),
+                .has_links = !shown.links.empty()};
   // In a text's film a card more moves no other one.
   const int least = viz::is_in_text(room) && shown.pool.block_size <= 4 ? 4 : 3;
   const int links = std::max(static_cast<int>(shown.links.size()), least);
@@ -54,18 +64,29 @@ Layout layout_of(const viz::Room& room, const Shown& shown) {
   const size_t candidates = shown.comparison ? shown.comparison->candidates.size() : 0;
   const size_t shown_rows = std::min(candidates, kMaxCandidates + 1);  // the last: how many more
   const auto count = static_cast<float>(shown_rows + 1);
-  const float compared = shown.comparison ? count * kRow + kGap : 0;
-  layout.pitch = room.w / static_cast<float>(columns);
-  layout.w =
-      layout.pitch - std::clamp(0.22f * layout.pitch, viz::is_in_text(room) ? 42.0f : 8.0f, 60.0f);
+  if (layout.down) layout.row = 2 * kRow, layout.legend = 46;
+  const float compared = shown.comparison ? count * layout.row + kGap : 0;
   const size_t lines = viz::wrapped(shown.reason, 13, room.w - 18).size();
   const float reason = kReason + 19 * static_cast<float>(std::max<size_t>(lines, 1) - 1);
-  const float fixed = 2 * kHead + compared + reason + kLegend;
+  const float fixed = 2 * kHead + compared + reason + layout.legend;
+  layout.reason = room.h - layout.legend - reason;
+  if (layout.down) {
+    const auto wide = static_cast<float>(layout.has_links + std::max(rows, 2));
+    layout.gap = 24;
+    layout.w = (room.w + kGap) / wide - kGap;
+    layout.h = (room.h - fixed) / static_cast<float>(columns) - layout.gap;
+    layout.tree = kHead;
+    layout.comparison = 2 * kHead;
+    layout.top = layout.comparison + compared;
+    return layout;
+  }
+  const float pitch = room.w / static_cast<float>(columns);
+  layout.gap = std::clamp(0.22f * pitch, viz::is_in_text(room) ? 42.0f : 8.0f, 60.0f);
+  layout.w = pitch - layout.gap;
   layout.h = (room.h - fixed) / static_cast<float>(1 + std::max(rows, 2)) - kGap;
   layout.h = std::max(std::min(layout.h, 1.1f * layout.w), 2.0f);
   layout.comparison = kHead + (shown.links.empty() ? 0 : layout.h + kGap);
   layout.tree = layout.comparison + compared;
-  layout.reason = room.h - kLegend - reason;
   return layout;
 }
 
@@ -130,7 +151,7 @@ class Picture {
     if (shown_.comparison) draw_comparison(*shown_.comparison);
     for (size_t i = 0; i < shown_.nodes.size(); ++i) draw_node(i);
     if (shown_.nodes.empty()) {
-      const float top = layout_.tree + kHead;
+      const float top = layout_.down ? layout_.top : layout_.tree + kHead;
       viz::pool(scene_, shown_.pool, {0, top, scene_.room().w, layout_.reason - kGap - top});
     }
     for (size_t i = 0; i < story_.looks.size(); ++i) draw_look(i);
@@ -141,7 +162,7 @@ class Picture {
     for (const viz::Shape& shape : scene_.since(first)) {  // what was said before
       scene_.leaves(shape.id, shape.at, {0, 0.05f});
     }
-    viz::legend(scene_, {0, room.h - kLegend + 2, room.w, kLegend - 2},
+    viz::legend(scene_, {0, room.h - layout_.legend + 2, room.w, layout_.legend - 2},
                 {{viz::State::kInUse, "held by requests"},
                  {viz::State::kFound, "found"},
                  {viz::State::kCached, "free, can be found", viz::kNoHue},
@@ -169,7 +190,8 @@ class Picture {
     const int64_t rest = std::ssize(shown_.pool.blocks) - held;
     scene_
         .label("tree", {0, layout_.tree, room.w, kHead - 2},
-               fmt::format("Blocks that hold something, after one another; {} hold nothing", rest),
+               fmt::format("Blocks that hold something{}; {} hold nothing",
+                           layout_.down ? "" : ", after one another", rest),
                {.size = 13, .paint = {Ink::kDim}})
         .during({0.9f, 1});
   }
@@ -189,7 +211,7 @@ class Picture {
     }
     std::vector<Place> next;
     if (i + 1 < shown_.links.size()) next.push_back(layout_.link(i + 1));
-    viz::card_hash(scene_, id, at, layout_.gap(), link.hash, next, {});
+    viz::card_hash(scene_, id, at, layout_.gap, layout_.down, link.hash, next, {});
     const Span comes = story_.at(kLinkComes * static_cast<float>(i), 0.3f);
     for (viz::Shape& shape : scene_.since(first)) shape.during(comes);
     const Span known = story_.block(link.id);
@@ -240,7 +262,7 @@ class Picture {
     for (size_t k = 0; k < shown_.nodes.size(); ++k) {
       if (shown_.nodes[k].after == i) next.push_back(layout_.node(k));
     }
-    viz::card_hash(scene_, id, at, layout_.gap(), node.hash, next, when);
+    viz::card_hash(scene_, id, at, layout_.gap, layout_.down, node.hash, next, when);
     for (viz::Shape& shape : scene_.since(first)) shape.during(when);
     size_t arrow = 0;
     for (const Shown::Node& child : shown_.nodes) {
@@ -270,20 +292,24 @@ class Picture {
       const size_t index = node - shown_.nodes.begin();
       return scene_.ghost(box, layout_.node(index), when);
     }
-    Place down = from;
-    down.y = std::min(layout_.tree + kHead, scene_.room().h - down.h);
-    scene_.ghost(box.dashed_edge(), down, when);
+    Place to = from;  // where no block is
+    if (layout_.down) {
+      to.x += to.w + kGap;
+    } else {
+      to.y = std::min(layout_.tree + kHead, scene_.room().h - to.h);
+    }
+    scene_.ghost(box.dashed_edge(), to, when);
     scene_.ghost(made.label(probe + "/none", from, "\u2717",
                             {.size = std::min(60.0f, from.h * 0.6f),
                              .paint = {Ink::kError},
                              .align = viz::Align::kCentre}),
-                 down, when);
+                 to, when);
   }
 
   /// The wanted tokens, and below them the content of the blocks with their hash.
   void draw_comparison(const Comparison& comparison) {
     const auto when = [this](float begin, float length) { return story_.at(begin, length); };
-    Place at{0, layout_.comparison, scene_.room().w, kRow - 4};
+    Place at{0, layout_.comparison, scene_.room().w, layout_.row - 4};
     std::vector<std::vector<std::string>> others;
     for (const Candidate& one : comparison.candidates) others.push_back(one.words);
     const viz::ComparedRow wanted{.label = fmt::format("{} asks", shown_.asker),
@@ -298,7 +324,7 @@ class Picture {
     for (size_t k = 0; k < std::min(comparison.candidates.size(), kMaxCandidates); ++k) {
       const Candidate& one = comparison.candidates[k];
       const std::string id = fmt::format("compare/{}", k);
-      at.y += kRow;
+      at.y += layout_.row;
       viz::compared_row(scene_, id, at,
                         {.label = fmt::format("block {} holds", one.id),
                          .lead = "after " + one.after,
@@ -318,7 +344,7 @@ class Picture {
     }
     if (comparison.candidates.size() <= kMaxCandidates) return;
     const auto rest = std::span(comparison.candidates).subspan(kMaxCandidates);
-    at.y += kRow;
+    at.y += layout_.row;
     scene_
         .label("compare/more", {at.x, at.y, 98, at.h},
                fmt::format("{} more", kv::count_of(std::ssize(rest), "block")))

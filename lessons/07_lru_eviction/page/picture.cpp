@@ -16,8 +16,9 @@ namespace {
 using viz::Place;
 using viz::Span;
 
-constexpr float kGap = 6, kHead = 20, kName = 20, kLegend = 22;
-float reason_height(const viz::Room& room) { return viz::is_in_text(room) ? 56 : 38; }
+constexpr float kGap = 6, kHead = 20, kName = 20;
+float legend_height(const viz::Room& room) { return viz::is_narrow(room) ? 68 : 22; }
+float reason_height(const viz::Room& room) { return room.w <= viz::kTextWidth ? 56 : 38; }
 constexpr int kMostTiles = 64;  // more are cells without words
 constexpr float kLongest = 5;   // seconds
 
@@ -136,7 +137,7 @@ Tiles fit_tiles(const viz::Room& room, const Shown& shown) {
     const float names = kName * static_cast<float>(tiles.table_rows);
     tiles.w = (room.w + kGap) / static_cast<float>(columns) - kGap;
     tiles.reason = reason_height(room);
-    tiles.h = (room.h - kHead - tiles.reason - kLegend - names) / rows - kGap;
+    tiles.h = (room.h - kHead - tiles.reason - legend_height(room) - names) / rows - kGap;
     tiles.w = std::min(tiles.w, 2.6f * tiles.h);
     tiles.h = std::min(tiles.h, 2.0f * tiles.w);
     if (tiles.w > 0 && tiles.w * tiles.h > best.w * best.h) best = tiles;
@@ -173,7 +174,7 @@ class Picture {
   void draw_cells() {
     const viz::Room& room = scene_.room();
     const float tables = 30 * static_cast<float>(std::max<size_t>(shown_.tables.size(), 3));
-    const float bottom = room.h - reason_height(room) - kLegend - tables;
+    const float bottom = room.h - reason_height(room) - legend_height(room) - tables;
     draw_ends(bottom);
     const viz::Grid grid =
         viz::fit(static_cast<int>(shown_.pool.blocks.size()), {0, kHead, room.w, bottom - kHead},
@@ -191,10 +192,10 @@ class Picture {
  private:
   /// Draws the labels at the queue's ends and the line below the queue.
   void draw_ends(float bottom) {
-    const float w = scene_.room().w, half = w / 2 - 60;
+    const float w = scene_.room().w, half = viz::is_narrow(scene_.room()) ? 0.62f * w : w / 2 - 60;
     const viz::Type type{.size = 13, .paint = {viz::Ink::kDim}};
     scene_.label("queue/front", {0, 0, half, kHead - 2}, shown_.front, type);
-    scene_.label("queue/back", {w - half, 0, half, kHead - 2}, shown_.back,
+    scene_.label("queue/back", {half, 0, w - half, kHead - 2}, shown_.back,
                  {.size = 13, .paint = {viz::Ink::kDim}, .align = viz::Align::kRight});
     scene_.line("queue/line", 0, bottom, w, bottom, viz::paint(viz::Ink::kLine), 2);
   }
@@ -311,8 +312,9 @@ void draw_more(viz::Scene& scene, const Shown& shown) {
   for (const std::string& words : shown.more) {
     const float wide = viz::text_width(words, 13) + 2;
     if (used + 16 + wide > room.w) continue;
-    scene.label("more", {room.w - wide, room.h - kLegend + 2, wide, kLegend - 2}, words,
-                {.size = 13});
+    scene.label("more",
+                {room.w - wide, room.h - legend_height(room) + 2, wide, legend_height(room) - 2},
+                words, {.size = 13});
     return;
   }
 }
@@ -334,7 +336,8 @@ viz::Scene queue_scene(const viz::Room& room, const Shown& before, const Shown& 
   if (std::ranges::any_of(scene.shapes(), is_shared)) {
     legend.push_back({.state = viz::State::kInUse, .name = "shared", .has_twin = true});
   }
-  viz::legend(scene, {0, room.h - kLegend + 2, room.w, kLegend - 2}, legend);
+  viz::legend(scene, {0, room.h - legend_height(room) + 2, room.w, legend_height(room) - 2},
+              legend);
   draw_more(scene, now);
   return scene;
 }

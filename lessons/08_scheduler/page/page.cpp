@@ -11,7 +11,8 @@ SchedulerPage::SchedulerPage(const viz::PageContext& context)
                 .title = "The scheduler",
                 .summary = "Requests wait, run, and give way. Every pass has a budget of tokens, "
                            "and all of them share one pool.",
-                .opening = {"submit A 24 20", "submit B 24 20"}},
+                .opening = {"submit A 24 20", "submit B 24 20"},
+                .least = {340, 780}},
                context) {
   declare_own(requests());
   declare_own(pools());

@@ -1,5 +1,6 @@
 #include "lessons/07_lru_eviction/page/pool.h"
 #include "picture.h"
+#include "viz/drawing/text_room.h"
 #include "viz/ui.h"
 
 namespace lesson08 {
@@ -13,6 +14,24 @@ std::string free_words(int count) {
 
 Areas::Areas(const viz::Room& room) {
   constexpr float kGap = 12;
+  if (viz::is_narrow(room)) {  // from top to bottom
+    float y = 0;
+    const auto below = [&](float tall) {
+      const Place at{0, y, room.w, tall};
+      y = at.bottom() + 8;
+      return at;
+    };
+    waiting = running = below(190);
+    waiting.w = running.w = (room.w - 2 * kGap) / 2;
+    running.x = waiting.right() + 2 * kGap;
+    ended = below(64);
+    reason = below(54);
+    pass = below(42);
+    times = below(100);
+    pool = below(room.h - y - 74);
+    legend = below(66);
+    return;
+  }
   const float tall = 0.37f * room.h, wide = 0.41f * room.w;
   waiting = {0, 0, wide, tall};
   running = {wide + 2 * kGap, 0, wide, tall};
@@ -46,13 +65,14 @@ viz::Scene Picture::drawn() {
   const auto [words, about] = reason();
   viz::reason(scene_, areas_.reason, words, about, preempts_ ? Span{0, 0.1f} : acts_.goes);
   if (preempts_) viz::during(scene_, "note/arrow", {acts_.goes.end, acts_.takes.begin + 0.1f});
-  std::vector<viz::LegendEntry> entries{{State::kPrompt, "prompt"},
-                                        {State::kDecode, "decode"},
-                                        {State::kPreempted, "preempted"},
-                                        {State::kFound, "found"},
-                                        {State::kCached, "free, can still be found", viz::kNoHue}};
-  if (page_.manager().holds(kBallast)) entries.push_back({State::kReserved, "taken away"});
-  viz::legend(scene_, areas_.legend, viz::fitting(std::move(entries), areas_.legend.w));
+  viz::legend(scene_, areas_.legend,
+              viz::drawn_in(scene_, {{State::kPrompt, "prompt"},
+                                     {State::kDecode, "decode"},
+                                     {State::kPreempted, "preempted"},
+                                     {State::kFound, "found"},
+                                     {State::kCached, "free, can be found", viz::kNoHue},
+                                     {State::kFree, "free"},
+                                     {State::kReserved, "taken away"}}));
   const bool starts = !now_.last.started.empty() || !now_.last.resumed.empty();
   scene_.lasts(!ran_ ? 0.3f : preempts_ ? 2.4f : starts ? 1.2f : 0.7f);
   return std::move(scene_);

@@ -136,7 +136,7 @@ std::vector<viz::Counter> HostTierPage::counters() const {
     all.push_back({asked.name + ".generated", asked.generated});
     all.push_back({asked.name + ".ended", asked.ended});
     all.push_back({asked.name + ".cached", asked.num_cached});
-    all.push_back({asked.name + ".loaded", passes(viz::State::kCached)});
+    all.push_back({asked.name + ".loaded", passes(viz::State::kReserved)});
     all.push_back({asked.name + ".ran", passes(viz::State::kPrompt) + passes(viz::State::kDecode)});
   }
   return all;

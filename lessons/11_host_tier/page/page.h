@@ -24,14 +24,26 @@ namespace lesson11 {
 struct Asked : viz::TextRequest {
   BlockHashes hashes = {};               // of the text
   std::vector<int> found = {};           // [blocks found when it came] shelf: 0 is the device
-  std::optional<viz::State> doing = {};  // in the last pass; kCached: it waits for its blocks
+  std::optional<viz::State> doing = {};  // in the last pass; kReserved: it waits for its blocks
+};
+
+inline bool runs(std::optional<viz::State> doing) {
+  return doing == viz::State::kPrompt || doing == viz::State::kDecode;
+}
+
+/// A block that is to be copied.
+struct Copying {
+  std::string id;        // unique: "copy 3.7"
+  bool down = true;      // to the host
+  std::string from, to;  // blocks of the shelves
+  std::string name = {};
 };
 
 /// The state that a picture shows. The states of two commands give the motion between them.
 struct Shown {
   viz::NamedList<Asked> asked{"conversation", 6};
   viz::ShelfBlocks shelves[2] = {};  // the device's, the host's
-  std::vector<viz::Copying> copies = {};
+  std::vector<Copying> copies = {};
   int64_t offloaded = 0;  // blocks, on their way or there
   int num_passes = 0;
   int64_t computed = 0;  // rows of all passes
@@ -39,7 +51,7 @@ struct Shown {
   int64_t lost = 0;      // blocks of which no pool has a copy any more
   std::string reason = {}, points_at = {};
 
-  int64_t num_to_offload() const { return std::ranges::count(copies, true, &viz::Copying::down); }
+  int64_t num_to_offload() const { return std::ranges::count(copies, true, &Copying::down); }
 };
 
 class HostTierPage : public viz::PoolPage<Shown, PageSettings, LiveTier> {

@@ -81,7 +81,7 @@ void HostTierPage::note_pass() {
   for (Asked& asked : shown_.asked) {
     asked.doing.reset();
     if (asked.id >= 0 && viz::is_there(scheduler(), asked.id)) {
-      asked.doing = manager().is_loading(asked.id) ? viz::State::kCached
+      asked.doing = manager().is_loading(asked.id) ? viz::State::kReserved
                                                    : viz::mark_of(*scheduler(), last_, asked.id);
     }
     asked.marks.resize(shown_.num_passes - 1);

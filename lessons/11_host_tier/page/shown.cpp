@@ -24,8 +24,6 @@ std::set<std::string> known_blocks(const Shown& shown) {
   return names;
 }
 
-bool runs(std::optional<State> doing) { return doing == State::kPrompt || doing == State::kDecode; }
-
 std::string are(int64_t count, const char* what) {
   return fmt::format("{} {}", kv::count_of(count, what), count == 1 ? "is" : "are");
 }
@@ -61,7 +59,8 @@ void HostTierPage::refresh() {
     if (block.has_copy) block.tooltip = "\nthe host has a copy: evicted, it is not lost";
   }
   for (viz::ShelfBlock& block : shown_.shelves[1]) {
-    if (block.cached && !is_on(0, block)) block.foot = "only here";
+    if (block.cached && !is_on(0, block))
+      block.tooltip = "\nonly here: the device has overwritten it";
   }
   for (const Asked& asked : shown_.asked) {  // blocks that are not full yet, or being loaded
     for (size_t i = 0; i < asked.ids.size(); ++i) {
@@ -111,7 +110,6 @@ void HostTierPage::note_copies() {
                              .down = down,
                              .from = down ? device : host,
                              .to = down ? host : device,
-                             .hue = in_host.hue,
                              .name = in_host.name});
     viz::ShelfBlock& on_device = shown_.shelves[0].at(queued.move.device);
     if (down) {
@@ -155,9 +153,9 @@ bool HostTierPage::tell_waiting(const Shown& was) {
   for (const Asked& asked : shown_.asked) {
     const Asked* const old = was.asked.find(asked.name);
     if (old == nullptr || !asked.doing) continue;
-    const bool waited = !old->marks.empty() && old->marks.back() == State::kCached;
+    const bool waited = !old->marks.empty() && old->marks.back() == State::kReserved;
     const std::string& name = asked.name;
-    if (asked.doing == State::kCached) {
+    if (asked.doing == State::kReserved) {
       const std::string blocks = kv::count_of(std::ranges::count(asked.found, 1), "block");
       tell(fmt::format(
                "{} {}{}", name,

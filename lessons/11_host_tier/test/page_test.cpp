@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,20 +42,20 @@ const viz::Shape* cell_of(const viz::Scene& scene, int shelf, const std::string&
 }  // namespace
 
 TEST_CASE_FIXTURE(Fixture, "a block that is offloaded travels down, and its copy can be found") {
-  run({"submit A 16 4", "submit B 12 24", "pass 5"});
+  run({"submit A 16 4", "submit B 12 24", "pass 4", "pass"});
   CHECK(value("A.ended") == 1);
   const viz::Scene under_way = picture();
   int bars = 0;
-  for (const char* name : {"A0", "A1", "A2", "A3"}) {  // a copy counts when it is there
-    const viz::Shape *const block = cell_of(under_way, 0, name), *const copy =
-                                                                     cell_of(under_way, 1, name);
+  for (const char* name : {"A0", "A1", "A2", "A3"}) {  // a copy has its name when it is there
+    const viz::Shape* const block = cell_of(under_way, 0, name);
     REQUIRE(block != nullptr);
-    REQUIRE(copy != nullptr);
     const bool has_bar = under_way.find(block->id + "/copy") != nullptr;
-    CHECK(has_bar == (copy->pattern == viz::Pattern::kDotted));
+    CHECK(has_bar == (cell_of(under_way, 1, name) != nullptr));
     bars += has_bar;
   }
   CHECK(bars == 2);
+  CHECK(std::ssize(under_way.ghosts()) == 2);
+  CHECK(page.scene({900, 500, true}).find("note") == nullptr);  // a sentence tells it
   pass_until("host.offloaded", 4);
   CHECK(note(picture()).find("copied to the host") != std::string::npos);
   pass_until("moving", 0);
@@ -70,7 +71,7 @@ TEST_CASE_FIXTURE(Fixture, "a block that is offloaded travels down, and its copy
   const viz::Scene later = picture();
   const viz::Shape* const kept = cell_of(later, 1, "A3");
   REQUIRE(kept != nullptr);
-  CHECK(shape(later, kept->id + "/foot only here").text == "only here");
+  CHECK(kept->tooltip.find("only here") != std::string::npos);
   CHECK(cell_of(later, 0, "A3") == nullptr);
 }
 
@@ -106,9 +107,10 @@ TEST_CASE_FIXTURE(Fixture, "a block that has been loaded has its name while the 
   run({"pool 12 24", "submit A 16 4", "pass 6", "submit C 44 2", "pass 8", "submit A 16 4",
        "pass"});
   CHECK(value("A.loaded") == 1);
-  for (const char* name : {"/name A0", "/name A1", "/name A2"}) {
+  for (const char* name : {"/name A0", "/name A1"}) {
     CHECK(kvtest::count(picture(), "0/", name) == 1);
   }
+  CHECK(kvtest::count(picture(), "0/", "/name A2") == 0);
 }
 
 TEST_CASE_FIXTURE(Fixture, "what is computed in less time than it is loaded in is computed") {
@@ -129,23 +131,13 @@ TEST_CASE_FIXTURE(Fixture, "a choice is lit only if all of it holds") {
   CHECK(ui.lit("pool").empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a card shows what is computed, also when the request has ended") {
+TEST_CASE_FIXTURE(Fixture, "a card tells what is computed, also when the request has ended") {
   run({"submit A 16 4", "pass"});
-  const auto parts = [&](const char* name, int count) {
-    const viz::Scene scene = picture();
-    int filled = 0;
-    for (int i = 0; i < count; ++i) {
-      const std::string id = std::string(name) + "/part " + std::to_string(i);
-      filled += shape(scene, id).fill.ink == viz::Ink::kHue;
-    }
-    return filled;
-  };
-  CHECK(parts("A", 5) == 4);
+  const float first = shape(picture(), "A/run 0").at.w;
   pass_until("A.ended", 1);
-  CHECK(parts("A", 5) == 5);
+  CHECK(shape(picture(), "A/run 0").at.w > 3 * first);  // four passes, one bar
   run({"live \"had a red ball\" 8"});
   CHECK(value("computed") > 0);
-  CHECK(parts("Tom", 2) > 0);
   while (value("Tom.ended") == 0) run("pass");
   const std::string tip = shape(picture(), "request Tom").tooltip;
   CAPTURE(tip);

@@ -231,7 +231,7 @@ std::string FileTierPage::cut_power(int num_writes, int lost) {
 int32_t FileTierPage::find(size_t shelf, const std::string& name) const {
   const viz::ShelfBlocks& blocks = now_.shelves[shelf];
   const auto found = std::ranges::find_if(blocks, [&](const viz::ShelfBlock& block) {
-    return block.name == name && !block.foot.empty() && block.state != viz::State::kEvicted;
+    return block.name == name && block.is_copy && block.state != viz::State::kEvicted;
   });
   return found == blocks.end() ? 0 : static_cast<int32_t>(found - blocks.begin());
 }

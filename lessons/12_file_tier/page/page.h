@@ -31,7 +31,7 @@ struct Asked : viz::TextRequest {
 
 /// The device's blocks, the host's, or the records of the file. kReserved: a block is being loaded,
 /// or saved to the file. kEvicted: it is damaged.
-using Shelf = viz::ShelfBlocks;  // none without power; a checksum's last digits are at the foot
+using Shelf = viz::ShelfBlocks;  // none without power
 enum : size_t { kDevice, kHost, kFile };
 inline const std::array<std::string, 3> kShelves{"device", "host", "file"};
 

@@ -41,11 +41,9 @@ int hue_of(std::span<const std::byte> content) {
   return static_cast<int>(token) / viz::kOwnTokens;
 }
 
-std::string digits(uint64_t sum) { return fmt::format("{:04x}", sum & 0xFFFF); }
-
 /// Notes the checksum of a block; if it is wrong, the block is damaged.
 void add_sum(viz::ShelfBlock& block, uint64_t found, uint64_t wanted) {
-  block.foot = digits(found);
+  block.is_copy = true;
   block.tooltip =
       fmt::format("\nchecksum of its bytes: {:016x}\nwhen it was computed: {:016x}", found, wanted);
   if (found != wanted) block.state = State::kEvicted;
@@ -99,10 +97,9 @@ void FileTierPage::look_at_file(Shelf& shelf) const {
       block.state = State::kCached;
       std::tie(block.hue, block.name) = names_.at(header->hash);
       add_sum(block, checksum_of(content), header->content_checksum);
-      if (!has_content) block.foot.clear();
+      block.is_copy = has_content;
     } else if (has_content) {
       block.hue = hue_of(content);
-      block.foot = digits(checksum_of(content));
       block.tooltip = "\na content without a header: it holds nothing";
     }
   }
@@ -118,7 +115,7 @@ constexpr viz::Span kComes{0.1f, 0.8f};  // of the motion: a block travels betwe
 std::string source(const Shown& before, const Shown& now, int shelf, const viz::ShelfBlock& block) {
   const bool starts = before.num_starts != now.num_starts;
   const int from = shelf != kHost ? kHost : starts ? kFile : kDevice;
-  if (shelf == kDevice && block.foot.empty()) return "";  // it was computed
+  if (shelf == kDevice && !block.is_copy) return "";  // it was computed
   const auto place = [&](int on) {
     const viz::ShelfBlocks& blocks = before.shelves[on];
     const auto found = std::ranges::find(blocks, block.name, &viz::ShelfBlock::name);
@@ -128,23 +125,6 @@ std::string source(const Shown& before, const Shown& now, int shelf, const viz::
   return id == 0 || (place(shelf) != 0 && !starts) ? "" : viz::shelf_block_id(from, id);
 }
 
-/// A block travels with its name from its source; its own box has it when it is there.
-void let_come(viz::Scene& scene, const std::string& from, const std::string& box,
-              const std::string& name) {
-  const viz::Shape* const source = scene.find(from);
-  if (source == nullptr) return;
-  viz::Shape* const own = scene.find(box);
-  viz::Shape copy = *own;
-  copy.id = box + "/comes";
-  copy.at = {source->at.x, source->at.y, own->at.w, own->at.h};
-  scene.ghost(copy, own->at, kComes);
-  for (viz::Shape& shape : scene.since(0)) {
-    const bool is_part = shape.id == box || shape.id.starts_with(box + "/");
-    if (is_part && shape.id != name) shape.during({kComes.end - 0.02f, kComes.end});
-  }
-  if (viz::Shape* const words = scene.find(name)) words->comes_from(from, kComes);
-}
-
 /// Adds to a block what only this page has: what a click selects, its source, and its damage.
 void finish(viz::Scene& scene, const Shown& before, const Shown& now, int shelf, int32_t id,
             const viz::ShelfBlock& block) {
@@ -152,7 +132,7 @@ void finish(viz::Scene& scene, const Shown& before, const Shown& now, int shelf,
   if (block.name.empty()) return;
   scene.find(box)->selecting(fmt::format("{} {}", kShelves[shelf], block.name));
   if (block.state == State::kEvicted) scene.find(box)->edged(paint(Ink::kError), 2).dashed = false;
-  let_come(scene, source(before, now, shelf, block), box, box + "/name " + block.name);
+  viz::let_come(scene, source(before, now, shelf, block), box, box + "/name " + block.name, kComes);
 }
 
 /// A memory without a server: its blocks are struck out where they were.
@@ -173,9 +153,7 @@ void draw_off(viz::Scene& scene, const Shown& before, const Shown& now, int shel
   for (size_t block = 1; block < blocks.size(); ++block) {
     const std::string box = viz::shelf_block_id(shelf, static_cast<int32_t>(block));
     if (blocks[block].name.empty()) continue;
-    for (const std::string& part : {box, box + "/foot " + blocks[block].foot}) {
-      scene.ends(part, {0.4f, 0.7f});
-    }
+    scene.ends(box, {0.4f, 0.7f});
     scene.ends(box + "/name " + blocks[block].name, {0.4f, 0.7f}, true);
   }
 }
@@ -184,70 +162,50 @@ void draw_off(viz::Scene& scene, const Shown& before, const Shown& now, int shel
 bool has_come(const Shown& before, const Shown& now, int shelf) {
   const size_t i = shelf;
   return std::ranges::any_of(now.shelves[i], [&](const viz::ShelfBlock& block) {
-    return !block.foot.empty() && !block.name.empty() &&
+    return block.is_copy && !block.name.empty() &&
            std::ranges::count(before.shelves[i], block.name, &viz::ShelfBlock::name) == 0;
   });
 }
 
-/// The ways between the shelf and the one below: down on the left, up in the middle.
+/// The ways that blocks came between the shelf and the one below: down on the left, up in the
+/// middle.
 void draw_ways(viz::Scene& scene, const Shown& before, const Shown& now, int shelf,
                const Place& at) {
   const bool starts = before.num_starts != now.num_starts, is_first = shelf == 0;
-  const bool copied = has_come(before, now, 1) && !starts;
-  const bool down = is_first ? copied : has_come(before, now, 2);
+  const bool down = is_first ? has_come(before, now, 1) && !starts : has_come(before, now, 2);
   const bool up = is_first ? has_come(before, now, 0) : starts && has_come(before, now, 1);
   const Place left{at.x + 14, at.y, at.w / 2 - 20, at.h};
   const std::string id = fmt::format("way {}", shelf);
-  viz::arrow(scene, id + "/down", left, true, down, is_first ? "copied" : "written");
-  viz::arrow(scene, id + "/up", {at.middle_x(), at.y, left.w, at.h}, false, up,
-             is_first ? "loaded" : "read when a server starts");
-}
-
-/// Near the shape that the note is about, with an arrow or, across other shelves, a ring.
-void draw_note(viz::Scene& scene, const Shown& now, const Place& at) {
-  const float rest = std::max(at.w - viz::text_width(now.reason, 13) - 20, 0.0f);
-  const viz::Shape* const target = scene.find(now.points_at);
-  const float left = target == nullptr ? 0 : std::clamp(target->at.x - 40, 0.0f, rest);
-  const bool is_near = now.points_at.starts_with("0/");
-  if (target != nullptr && !is_near && target->edge.ink != Ink::kError) {
-    const Place ring = target->at.inset(-2);
-    scene.box("note/ring", ring, {}).edged(paint(Ink::kMark), 2.5f).on_top();
+  if (down) viz::arrow(scene, id + "/down", left, true, is_first ? "copied" : "written");
+  if (up) {
+    viz::arrow(scene, id + "/up", {at.middle_x(), at.y, left.w, at.h}, false,
+               is_first ? "loaded" : "read when a server starts");
   }
-  viz::note(scene, "note", {left, at.y, at.w - left, at.h}, now.reason,
-            is_near ? now.points_at : "");
 }
 
 }  // namespace
 
 /// Requests above, and what the file saved them; below the device, the host and the file.
 viz::Scene FileTierPage::scene(const viz::Room& room) {
-  constexpr float kGap = 8, kRequests = 48, kNumber = 240, kTop = kRequests + kGap + 36;
+  constexpr float kGap = 8, kRequests = 30, kNote = 36, kNumber = 300, kWay = 22, kLegend = 18;
   viz::Scene scene(room);
   std::vector<viz::Chip> chips;
   for (const Asked& asked : now_.asked) {
-    chips.push_back({.text = fmt::format("{} {}: {} tokens, {} found", asked.name, asked.doing,
-                                         asked.num_prompt + asked.generated, asked.num_cached),
+    chips.push_back({.text = asked.name + " " + asked.doing,
                      .hue = asked.hue,
-                     .state = asked.is_there() ? State::kInUse : State::kFree});
+                     .state = asked.is_there() ? State::kInUse : State::kFree,
+                     .tooltip = fmt::format("{} tokens, {} found",
+                                            asked.num_prompt + asked.generated, asked.num_cached)});
   }
   viz::chips(scene, "request", {0, 0, room.w - kNumber, kRequests}, chips);
-  viz::count_up(scene, "found", {room.w - kNumber, 0, 80, kRequests}, before_.found, now_.found,
-                {.size = 30, .align = viz::Align::kRight}, viz::kFills);
-  scene.paragraph("found/name", {room.w - kNumber + 90, 7, kNumber - 90, 34},
-                  "tokens found, and not computed again", {.size = 12, .paint = {Ink::kDim}});
-  constexpr float kWay = 22;
-  const float legend = room.h - 18, tall = (legend - kGap - kTop - 2 * kWay) / 3;
-  const char* const titles[] = {"the device; 1. is overwritten first",
-                                ("the host's memory; 1. is overwritten first, empty ones from the "
-                                 "last on"),
-                                "the file: record #i is block i of the host; header above content"};
+  viz::saved(scene, "found", {room.w - kNumber, 0, kNumber, kRequests}, before_.found, now_.found);
+  const float top = kRequests + kGap + (room.is_told ? 0 : kNote), legend = room.h - kLegend;
+  const float tall = (legend - kGap - top - 2 * kWay) / 3;
   for (int i = 0; i < 3; ++i) {
-    const Shelf& shelf = now_.shelves[i];
-    const Place at{0, kTop + (tall + kWay) * static_cast<float>(i), room.w, tall};
-    const bool is_off = i < 2 && !now_.is_on;
-    viz::shelf(scene, i, is_off ? i == 0 ? "the device" : "the host's memory" : titles[i], shelf,
-               at);
-    if (is_off) draw_off(scene, before_, now_, i, at);
+    constexpr const char* kTitles[] = {"device", "host memory", "file"};
+    const Place at{0, top + (tall + kWay) * static_cast<float>(i), room.w, tall};
+    viz::shelf(scene, i, kTitles[i], now_.shelves[i], at);
+    if (i < 2 && !now_.is_on) draw_off(scene, before_, now_, i, at);
     if (i < 2) draw_ways(scene, before_, now_, i, {0, at.bottom(), room.w, kWay});
   }
   for (int i = 0; i < 3; ++i) {  // when all places are known
@@ -256,14 +214,15 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
       finish(scene, before_, now_, i, id, blocks[id]);
     }
   }
-  if (!now_.reason.empty()) draw_note(scene, now_, {0, kRequests + kGap, room.w, 32});
-  viz::legend(scene, {0, legend, room.w, 18},
-              {{State::kInUse, "in use"},
-               {State::kCached, "can be found"},
-               {State::kReserved, "on its way", 0},
-               {State::kPreempted, "no header"},
-               {.state = State::kEvicted, .name = "damaged", .edge = Ink::kError},
-               {State::kFree, "empty"}});
+  viz::shelf_note(scene, {0, kRequests + kGap, room.w, kNote}, now_.reason, now_.points_at);
+  viz::legend(
+      scene, {0, legend, room.w, kLegend},
+      viz::drawn_in(scene, {{State::kInUse, "in use"},
+                            {State::kFree, "empty"},
+                            {State::kCached, "can be found"},
+                            {State::kReserved, "on its way", 0},
+                            {State::kPreempted, "no header"},
+                            {.state = State::kEvicted, .name = "damaged", .edge = Ink::kError}}));
   scene.lasts(1.0f);
   return scene;
 }

@@ -90,39 +90,30 @@ void finish(viz::Scene& scene, const Shown& before, size_t shelf, int32_t id, co
 
 /// Requests above, and what the store saved them; below one server, the store, and the other one.
 viz::Scene SharedTierPage::scene(const viz::Room& room) {
-  constexpr float kGap = 8, kRequests = 48, kNumber = 240, kTop = kRequests + kGap + 36;
+  constexpr float kGap = 8, kRequests = 48, kNumber = 300, kNote = 36;
+  const float top = kRequests + kGap + (room.is_told ? 0 : kNote);
   viz::Scene scene(room);
   std::vector<viz::Chip> chips;
   for (const Asked& asked : now_.asked) {
-    chips.push_back({.text = fmt::format("{} {} on {}: {} tokens, {} found", asked.name,
-                                         asked.doing, asked.server == 0 ? "one" : "two",
-                                         asked.num_prompt + asked.generated, asked.num_cached),
+    chips.push_back({.text = fmt::format("{} {} on {}: {} found", asked.name, asked.doing,
+                                         asked.server == 0 ? "one" : "two", asked.num_cached),
                      .hue = asked.hue,
                      .state = asked.is_there() ? State::kInUse : State::kFree});
   }
   viz::chips(scene, "request", {0, 0, room.w - kNumber, kRequests}, chips);
-  viz::count_up(scene, "found", {room.w - kNumber, 0, 80, kRequests}, before_.loaded, now_.loaded,
-                {.size = 30, .align = viz::Align::kRight}, viz::kFills);
-  scene.paragraph("found/name", {room.w - kNumber + 90, 7, kNumber - 90, 34},
-                  "tokens found, and not computed again", {.size = 12, .paint = {Ink::kDim}});
-  const float legend = room.h - 18, pitch = (legend - kTop) / 3;
+  viz::saved(scene, "found", {room.w - kNumber, 0, kNumber, 30}, before_.loaded, now_.loaded);
+  const float legend = room.h - 18, pitch = (legend - top) / 3;
   const char* const titles[] = {
       "server one, its device",
       store_.is_there ? "the store, and the ends of its names" : "the store, which does not answer",
       "server two, its device"};
   for (size_t i = 0; i < 3; ++i) {
     const Shelf& shelf = now_.shelves[i];
-    const Place at{0, kTop + pitch * static_cast<float>(i), room.w, pitch - kGap};
+    const Place at{0, top + pitch * static_cast<float>(i), room.w, pitch - kGap};
     viz::shelf(scene, static_cast<int>(i), titles[i], shelf, at);
     for (int32_t id = 1; id < std::ssize(shelf); ++id) finish(scene, before_, i, id, shelf);
   }
-  if (!now_.reason.empty()) {  // near the shape that it is about
-    const float rest = std::max(room.w - viz::text_width(now_.reason, 13) - 20, 0.0f);
-    const viz::Shape* const target = scene.find(now_.points_at);
-    const float left = target == nullptr ? 0 : std::clamp(target->at.x - 40, 0.0f, rest);
-    viz::note(scene, "note", {left, kRequests + kGap, room.w - left, 32}, now_.reason,
-              now_.points_at);
-  }
+  viz::shelf_note(scene, {0, kRequests + kGap, room.w, kNote}, now_.reason, now_.points_at);
   viz::legend(scene, {0, legend, room.w, 18},
               {{State::kInUse, "in use"},
                {State::kCached, "can be found"},
