@@ -41,7 +41,7 @@ wait_for 20 test -s "$folder/display" || fail "Xvfb did not start"
 DISPLAY=:$(cat "$folder/display")
 export DISPLAY LIBGL_ALWAYS_SOFTWARE=1
 unset WAYLAND_DISPLAY
-"$viz" 5 --rects --no-motion --size 1280x800 --scale 1 >"$folder/out" 2>"$folder/err" &
+"$viz" 5 --theme dark --rects --no-motion --size 1280x800 --scale 1 >"$folder/out" 2>"$folder/err" &
 window=$!
 
 frames() { grep -c '^FRAME' "$folder/out" || true; }
@@ -122,7 +122,7 @@ grep -q '^END total=16 free=3 used=13 shared=5 sequences=4 as_copies=28 ' "$fold
   fail "clicks and keys left another pool: $(tail -1 "$folder/out")"
 
 printf 'page 05\nnew A\nwrite A "The sky was dark and it"\nappend A 16\nfork A B C D\n%bappend D 1\n' 'append all 1\nappend all 1\nappend all 1\nappend all 1\n' >"$folder/clicks.txt"
-"$viz" --headless --script "$folder/clicks.txt" --size 1280x800 --screenshot "$folder/headless.png" \
+"$viz" --headless --theme dark --script "$folder/clicks.txt" --size 1280x800 --screenshot "$folder/headless.png" \
   >/dev/null || fail "the same without a window"
 # Only the picture: what is around it tells of the script. Letters differ at their edges.
 for picture in window headless; do
