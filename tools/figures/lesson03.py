@@ -70,7 +70,7 @@ def block_size():
     data = load("lesson03.json")
     points = data["points"]
     svg = Svg(640, 366, "Waste, table size and time against block sizes from 1 to 256.", "What the block size costs",
-              f"models/tiny, {data['device']}; sequences of up to {data['length']:,} tokens")
+              f"models/tiny, {data['device'].partition(' of ')[0]}; sequences of up to {data['length']:,} tokens")
     charts = (
         (("waste", "in tails"), [100 * p["wasted_slots"] / p["slots"] for p in points], None, lambda v: f"{v:g} %", ORANGE),
         (("bytes of", "a block table"), [p["table_bytes"] for p in points], None, lambda v: f"{v:,.0f}", BLUE),

@@ -50,7 +50,7 @@ def no_cache():
     data = load("lesson01.json")
     points = [(p["length"], 1e3 * p["seconds"]) for p in data["points"]]
     svg = Svg(640, 420, "Time of the next token without a cache grows with the number of tokens so far.")
-    svg.panel(8, 8, 624, 404, "Time of the next token, no cache", f"models/tiny, {data['device']}")
+    svg.panel(8, 8, 624, 404, "Time of the next token, no cache", f"models/tiny, {data['device'].partition(' of ')[0]}")
     left, right, top, bottom = 86, 606, 92, 346
     longest, slowest = points[-1][0], max(y for _, y in points)
     step = nice_step(slowest, 5)
@@ -72,7 +72,7 @@ def flat_cache():
     without = [(p["length"], 1e3 * p["no_cache_seconds"]) for p in data["points"]]
     cached = [(p["length"], 1e3 * p["flat_seconds"]) for p in data["points"]]
     svg = Svg(640, 440, "Time of the next token, without a cache and with a flat one, on logarithmic axes.")
-    svg.panel(8, 8, 624, 424, "Time of the next token", f"models/tiny, {data['device']}; both axes logarithmic")
+    svg.panel(8, 8, 624, 424, "Time of the next token", f"models/tiny, {data['device'].partition(' of ')[0]}; both axes logarithmic")
     left, right, top, bottom = 90, 500, 92, 366
     ticks = log_ticks(min(y for _, y in without + cached), max(y for _, y in without + cached))
     longest = without[-1][0]
