@@ -33,6 +33,9 @@ void copy_pieces(const SwapBlocksArgs& args, const kv::Stream& stream) {
 }
 
 void copy_batch(const SwapBlocksArgs& args, const kv::Stream& stream) {
+#if CUDART_VERSION < 13000  // a list of copies has other parameters there, or is not there at all
+  copy_pieces(args, stream);
+#else
   std::vector<void*> to;
   std::vector<const void*> from;
   std::vector<size_t> sizes;
@@ -48,6 +51,7 @@ void copy_batch(const SwapBlocksArgs& args, const kv::Stream& stream) {
   check(cudaMemcpyBatchAsync(to.data(), from.data(), sizes.data(), sizes.size(), &attributes,
                              &first, 1, stream.handle()),
         "copying a batch");
+#endif
 }
 
 void copy_flat(const SwapBlocksArgs& args, const kv::DeviceBuffer& flat, const kv::Stream& stream) {
