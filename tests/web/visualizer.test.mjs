@@ -176,6 +176,8 @@ test('a command is typed below the page, and Tab completes it', async () => {
   await page.keyboard.type(':')
   await until(page, 'command')
   await page.waitForTimeout(1000)  // the field takes the keys a frame later
+  await page.keyboard.type('old', { delay: 60 })
+  await page.keyboard.press('Control+a', { delay: 60 })  // what is typed then takes its place
   await page.keyboard.type('ne', { delay: 60 })
   await page.keyboard.press('Tab', { delay: 60 })
   await page.keyboard.type('B', { delay: 60 })

@@ -203,7 +203,7 @@ EMSCRIPTEN_KEEPALIVE int web_key(const char* name, int down, int control, int sh
                                                      {"z", ImGuiKey_Z}};
   const auto key = kKeys.find(name);
   if (key != kKeys.end()) {
-    const int mods = (control != 0 ? 1 : 0) + (shift != 0 ? 2 : 0);
+    const int mods = down == 0 ? 0 : (control != 0 ? 1 : 0) + (shift != 0 ? 2 : 0);
     g_keys.add({.key = key->second, .action = down, .mods = mods, .edits = true});
   }
   return ImGui::GetIO().WantTextInput || g_shell->takes_tab(shift != 0) ? 1 : 0;

@@ -165,7 +165,7 @@ function key(event, down) {
   const isText = [...event.key].length === 1 && !control
   if (down && isText) program._web_letter(event.key.codePointAt(0))
   // Tab leaves the page, but for a field that it completes, and for the next control.
-  if (isText || (keepsTab && event.key === 'Tab') || /^(Arrow|Home|End|Backspace)/.test(event.key) || (control && /^[zyc]$/.test(event.key))) event.preventDefault()
+  if (isText || (keepsTab && event.key === 'Tab') || /^(Arrow|Home|End|Backspace)/.test(event.key) || (control && /^[azyc]$/.test(event.key))) event.preventDefault()
 }
 canvas.addEventListener('keydown', (event) => key(event, 1))
 canvas.addEventListener('keyup', (event) => key(event, 0))
