@@ -60,7 +60,7 @@ def cause(lesson, folder, targets, passes, first=None):
     written = [step for step in lesson.steps if not lesson.is_unwritten(step)]
     once = lambda steps: passes({"KV_CHECK_OWN": str(sum(1 << step.number for step in steps))})
     with_own = lambda steps: all(once(steps) for _ in range(3))  # a race passes now and then
-    if written == [first] or not runs.build(folder, targets)[0] or any(once([]) for _ in range(3)) or first and with_own([first]):
+    if written == [first] or not runs.build(folder, targets)[0] or first and with_own([first]) or any(once([]) for _ in range(3)):
         return []
     others = [step for step in written if step is not first]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
