@@ -9,7 +9,9 @@
 #   lesson02_exercise    lesson02_test over exercise/*.cpp and *.cu, once a learner has begun: built on demand
 #   lesson02_gpu_exercise  lesson02_gpu_test over them
 #   lesson02_exercise_asan  lesson02_exercise with sanitizers in those files: where a crash, a loop or a leak is; _tsan: a race
-#   lesson02_substituted lesson02_exercise with the lesson's own functions beside the learner's: in which step a mistake is; _gpu_, too
+#   lesson02_exercise_whole  a short ladder on those files
+#   lesson02_repair, lesson02_solutions  lesson02_test over the files of ./course repair, and of tools/exercise.py check
+#   lesson02_substituted  lesson02_exercise with the lesson's own functions beside the learner's: in which step a mistake is; _gpu_, too
 #   lesson02_mine        the program over those of them that pass (./course run 2 --mine)
 #   lesson02_bench       bench/main.cpp, if there is one and KV_BENCH is on
 #   kv_page02            page/*.cpp: its page in the visualizer
@@ -138,6 +140,9 @@ function(kv_tests_over t what files)
   endif()
   if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     target_sources(${t}_${what} PRIVATE "${PROJECT_SOURCE_DIR}/tests/support/scribble.cpp")
+  endif()
+  if(NOT what STREQUAL "exercise")
+    return()
   endif()
   foreach(tool asan tsan)
     # At -O0 the compiler leaves a race in the program, and does not keep the value in a register.

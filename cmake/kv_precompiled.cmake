@@ -1,5 +1,5 @@
 # What nobody times is compiled for a short build: pages, programs, instruments, tests. Optimised is what runs for
-# long: kernels, the model, threads, lessons, pictures ("inner"), and a few tests of long loops.
+# long: kernels, the model, threads, lessons, pictures ("inner").
 #
 # Headers that nearly every file includes cost half a second each time, so they are compiled once: for
 # the course's code, at both levels, and with doctest for tests. kv_precompiled(TARGET [inner|test]) gives them to a target.
@@ -17,12 +17,10 @@ set(KV_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <filesyste
   <utility> <vector> <fmt/format.h>)
 set(KV_LIGHT_OPTIONS -Og)
 set(KV_INNER_OPTIONS "")  # the preset's -O2
-set(KV_SLOW_OPTIONS -O1)
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
   # Optimizing takes half of the time to compile, and only inner loops give it back.
   set(KV_LIGHT_OPTIONS "")
   set(KV_INNER_OPTIONS -O1)
-  set(KV_SLOW_OPTIONS "")
   add_compile_definitions(KV_SANITIZED)  # tests do fewer random operations
 elseif(EMSCRIPTEN)
   set(KV_LIGHT_OPTIONS "")  # all of it is small

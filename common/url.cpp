@@ -119,7 +119,7 @@ HttpServerUrl parse_http_server(const std::string& text, const std::string& opti
     user_error("{}: wanted http://HOST:PORT, as http://127.0.0.1:8000 or http://[::1]:8000", shown);
   }
   if (!url->user.empty() || !url->password.empty()) {
-    user_error("{}: found a user or a password, wanted http://HOST:PORT and --api-key KEY", shown);
+    user_error("{}: found a user or a password, wanted http://HOST:PORT", shown);
   }
   HttpServerUrl server{
       .host = url->host, .port = url->port.value_or(80), .path = url->path, .text = {}};

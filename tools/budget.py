@@ -97,7 +97,7 @@ def allowed(root):
 
 
 def budget(root):
-    """No area has more lines than its number in tests/repository/budget.txt; those that have fewer are named there, too."""
+    """No area has more lines than its number in tests/repository/budget.txt."""
     budgets = allowed(root)
     if not budgets:
         return

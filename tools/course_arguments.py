@@ -17,8 +17,8 @@ def rewrites(stream):
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def coloured(text, colour):
-    plain = not colour or not rewrites(sys.stderr) or os.environ.get("NO_COLOR")
+def coloured(text, colour, stream=sys.stderr):
+    plain = not colour or not rewrites(stream) or os.environ.get("NO_COLOR")
     return text if plain else f"\033[{colour}m{text}\033[m"
 
 

@@ -58,10 +58,10 @@ def program(call):
 
 def on_files_of_mine(call, target, words, repair):
     """Runs a program on the learner's files that pass. After an error it says in whose lesson the cause is."""
-    call.build.configure()
-    lessons = ["--build", exercise_folder(), "--up-to", call.lesson or "99"]
     if repair and not call.lesson:
         die(f"{call.typed} --repair: which lesson's? For example: {call.typed} 3 --repair")
+    call.build.configure()
+    lessons = ["--build", exercise_folder(), "--up-to", call.lesson or "99"]
     if code := code_of("tools/exercise.py", "mine", "--into", call.build.folder, *lessons, *["--repair"] * repair):
         return code
     call.build.build(target)

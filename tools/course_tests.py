@@ -146,7 +146,7 @@ class Results:
             outcome = "waiting" if group.endswith("_further_test") else "skipped"
         self.in_failure = outcome == "failed"
         if self.in_failure:
-            self.show(f"{coloured('failed', RED)}  {name}")
+            self.show(f"{coloured('failed', RED, sys.stdout)}  {name}")
         self.groups[group][outcome] += 1
         self.totals[outcome] += 1
         self.left[group] -= 1
@@ -163,7 +163,7 @@ class Results:
 
     def end(self, seconds):
         found = [what for what in OUTCOMES if self.totals[what]]
-        counts = [coloured(f"{self.totals[what]} {what}", OUTCOMES[what]) for what in found]
+        counts = [coloured(f"{self.totals[what]} {what}", OUTCOMES[what], sys.stdout) for what in found]
         again = f"; once more, these alone: {self.typed} --rerun-failed" if self.totals["failed"] else ""
         self.show(f"{', '.join(counts) or 'nothing has run'} in {seconds} s{again}")
         if self.totals["waiting"]:

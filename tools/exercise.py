@@ -364,14 +364,12 @@ def main():
     choosing.add_argument("--up-to", type=int, default=99, metavar="N", help="the program's lesson: none after it")
     choosing.add_argument("--into", type=pathlib.Path, required=True, help="that of the programs")
     choosing.add_argument("--repair", action="store_true", help="those of ./course repair, of that lesson")
-    repair.add_arguments(verbs, {"type": pathlib.Path, "help": argparse.SUPPRESS})
+    repair.add_arguments(verbs)
     solutions.add_arguments(verbs)
     mutants.add_arguments(verbs)
     options = parser.parse_args()
     os.environ.setdefault("SIMT_MEMORY", "16")  # GiB, for tests past 2^31 elements; what is not touched takes no memory
-    if options.verb == "repair":
-        return repair.repair(options, course_builds.exercise_folder)
-    return {"check": solutions.check, "mutants": mutants.run, "learn": learn, "progress": mine.progress, "mine": mine.choose, "blame": mine.blame}[options.verb](options)
+    return {"check": solutions.check, "repair": repair.repair, "mutants": mutants.run, "learn": learn, "progress": mine.progress, "mine": mine.choose, "blame": mine.blame}[options.verb](options)
 
 
 if __name__ == "__main__":

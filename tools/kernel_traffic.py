@@ -196,7 +196,9 @@ def compare(mine, own):
     theirs = counts(read(own))
     print("\nYour kernels beside the lesson's own, in global memory:")
     for name, found in counts(k for k in read(mine) if k.file.parent.name == "exercise").items():
-        more = max(a / b for a, b in zip(found, theirs[name]))
+        if name not in theirs:  # a helper of the learner's
+            continue
+        more = max(a / max(b, 1) for a, b in zip(found, theirs[name]))
         print(f"  {name}: {found[0]:,} requests, the lesson's {theirs[name][0]:,}; {found[1]:,} sectors, the lesson's {theirs[name][1]:,}"
               + (f"   (!) {more:.1f} times as many: a thread that works alone, or neighbours that are far apart?" if more > 1.2 else ""))
 

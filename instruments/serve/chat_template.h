@@ -25,7 +25,7 @@ struct Conversation {
   std::vector<Message> messages = {};
   bool enable_thinking = true;        // false begins the answer with an empty thought
   bool add_generation_prompt = true;  // the answer is the assistant's next turn
-  std::string beyond = {};            // the first field that only a model's own template reads
+  std::string beyond = {};            // a field that only a model's own template reads
   std::string body = {};              // the request, in JSON
   size_t num_bytes = 0;               // of the strings in its messages
 };

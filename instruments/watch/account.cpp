@@ -103,7 +103,7 @@ void print_account(const kv::Console& console, const Watcher& watcher, size_t ma
             (counts.senseless == 0 ? "" : " and " + kv::count_of(counts.senseless, "event")),
         kv::count_of(counts.unknown, "event"));
     if (counts.unproven > 0) {
-      console.print("lost connections {}, after which it may have been another server\n",
+      console.print("server unproven  {}: after a gap or a lost connection it may be another one\n",
                     with_commas(counts.unproven));
     }
   }
@@ -126,7 +126,7 @@ nlohmann::json json_of(const Watcher& watcher) {
           {"unreadable_batches", counts.unreadable},
           {"senseless_events", counts.senseless},
           {"unknown_events", counts.unknown},
-          {"lost_connections", counts.unproven},
+          {"unproven_servers", counts.unproven},
           {"server_restarts", counts.restarts},
           {"blocks_stored", counts.changes.stored},
           {"blocks_that_came_again", counts.changes.again},

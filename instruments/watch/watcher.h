@@ -20,7 +20,7 @@ struct Counts {
   int64_t senseless = 0;   // events of other batches that made no sense
   int64_t unknown = 0;     // events of unknown kinds
   int64_t restarts = 0;    // times that the server was started again
-  int64_t unproven = 0;    // lost connections, after which it may be another server
+  int64_t unproven = 0;    // gaps and lost connections, after which it may be another server
   Changes changes;
 };
 
@@ -41,7 +41,7 @@ class Watcher {
   }
   /// The server is another one, whose frames come next, from its first one on.
   void start_over();
-  /// The connection was lost, and nothing proves that the server is the same.
+  /// After a gap or a lost connection nothing proves that the server is the same.
   void doubt() { ++counts_.unproven; }
 
   /// True if frames from next_seq() on are missing before this one.

@@ -8,7 +8,6 @@
 #include <utility>
 
 namespace lesson06 {
-namespace {}  // namespace
 
 bool same_content(const BlockKey& a, const BlockKey& b) {
   return a.parent == b.parent && std::ranges::equal(a.extra_keys, b.extra_keys) &&

@@ -53,7 +53,7 @@ class EngineOf : public kv::ServerEngine<Server> {
               sized.num_blocks = num_blocks;
               return std::make_unique<Server>(model, sized, serve, more...);
             },
-            on_cleared(serve.on_cache_event)) {
+            on_new_pool(serve.on_cache_event)) {
     checked(options, serve);
   }
 };

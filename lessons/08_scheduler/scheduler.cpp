@@ -151,15 +151,14 @@ bool Scheduler::reset_prefix_cache(bool preempt_running) {
 }
 
 void Scheduler::update(std::span<const Chunk> chunks) {
+  const int size = manager_->pool().block_size();
   for (const Chunk& chunk : chunks) {
     const auto found = requests_.find(chunk.id);
     // It was finished while the pass ran, and perhaps submitted again.
     if (found == requests_.end() || !manager_->holds(chunk.id)) continue;
     ScheduledRequest& request = *found->second;
     const int computed = request.num_computed + chunk.num_tokens;
-    if (computed / manager_->pool().block_size() >
-        request.num_computed / manager_->pool().block_size()) {
-      // One more block is full.
+    if (computed / size > request.num_computed / size) {  // one more block is full
       manager_->cache_blocks(chunk.id, request.tokens, request.hashes, computed);
     }
     request.num_computed = computed;

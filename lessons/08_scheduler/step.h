@@ -38,9 +38,9 @@ const ServeOptions& checked(const PagedOptions& options, const ServeOptions& ser
 inline lesson07::FreeOrder free_order(const ServeOptions& serve) {
   return serve.caching ? serve.free_order : lesson07::FreeOrder::kAppend;
 }
-/// What the scheduler calls when the cache has been emptied: `sink`, if there is one, gets the
-/// event.
-inline auto on_cleared(lesson07::EventSink sink) {
+/// For ServerEngine, when a new pool takes the place of another: `sink`, if there is one, gets
+/// kCleared.
+inline auto on_new_pool(lesson07::EventSink sink) {
   return [sink = std::move(sink)] {
     if (sink) sink({.kind = lesson07::CacheEvent::Kind::kCleared});
   };

@@ -87,7 +87,7 @@ LookaheadEngine::LookaheadEngine(kv::Model& model, const PagedOptions& options,
             sized.num_blocks = num_blocks;
             return std::make_unique<Server>(model, *guesser, sized, serve, lookahead);
           },
-          lesson08::on_cleared(serve.on_cache_event)) {
+          lesson08::on_new_pool(serve.on_cache_event)) {
   lesson08::checked(options, serve);
   lesson09::check(lookahead);
 }

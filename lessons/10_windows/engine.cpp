@@ -122,7 +122,7 @@ WindowsEngine::WindowsEngine(kv::Model& model, const PagedOptions& options,
             sized.num_blocks = num_blocks;
             return std::make_unique<Server>(model, sized, serve);
           },
-          lesson08::on_cleared(serve.on_cache_event)) {
+          lesson08::on_new_pool(serve.on_cache_event)) {
   lesson08::checked(options, serve);
 }
 

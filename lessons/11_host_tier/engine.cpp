@@ -21,7 +21,7 @@ void load_waiting(const Scheduler& scheduler, HostTierManager& manager) {
     BlockHashes hashes = request.hashes;
     const ComputedBlocks computed = manager.get_computed_blocks(request.tokens, hashes);
     room -= manager.num_blocks_to_start(id, computed, static_cast<int>(request.tokens.size()));
-    if (room < 0) return;  // and those behind it wait, too
+    if (room < 0) return;  // and those after it wait, too
     manager.load(id, request.tokens, hashes, computed);
   }
 }

@@ -94,18 +94,17 @@ void HostTierManager::load(int64_t id, std::span<const int32_t> tokens, const Bl
 }
 
 void HostTierManager::start(Load load) {
-  const std::vector<int32_t> held = load.block_ids;
-  const size_t num_before = held.size() - load.host_ids.size(), num_loads = loads_.size();
+  const size_t num_loads = loads_.size();
   try {
     std::vector<BlockMove> moves;
-    for (size_t i = 0; i < load.host_ids.size(); ++i) {
-      moves.push_back({held[num_before + i], load.host_ids[i]});
-    }
+    const auto fresh = std::span(load.block_ids).last(load.host_ids.size());
+    for (size_t i = 0; i < fresh.size(); ++i) moves.push_back({fresh[i], load.host_ids[i]});
     loads_.push_back(std::move(load));
     loads_.back().job = transfers_.start(Direction::kLoad, moves);
   } catch (...) {  // as if the load had never been requested
-    loads_.resize(num_loads);
-    device_.free_blocks(held);
+    const bool is_listed = loads_.size() > num_loads;
+    device_.free_blocks(is_listed ? loads_.back().block_ids : load.block_ids);
+    if (is_listed) loads_.pop_back();
     throw;
   }
   const std::vector<int32_t>& host_ids = loads_.back().host_ids;
@@ -119,7 +118,8 @@ void HostTierManager::complete() {
   done_ = transfers_.completed();
   for (; !loads_.empty() && loads_.front().job <= done_; loads_.pop_front()) {
     Load& load = loads_.front();
-    for (const int32_t block : std::span(load.block_ids).last(load.host_ids.size())) {
+    while (load.chain.num_blocks < std::ssize(load.block_ids)) {  // again from here if this fails
+      const int32_t block = load.block_ids[load.chain.num_blocks];
       const BlockKey key = next_key(load.chain, load.tokens, load.hashes, block_size());
       load.chain = {load.chain.num_blocks + 1, device_.cache_full_block(block, key)};
       was_loaded_[block] = true;

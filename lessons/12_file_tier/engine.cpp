@@ -120,8 +120,9 @@ bool Server::abort(int64_t id) {
 
 StepOutput Server::step(const lesson08::PassObserver<Scheduler>& on_pass) {
   if (std::exchange(reset_wanted_, false)) {
-    if (file_) tiers_.forget_file(kv::fingerprint_of(model_));  // the weights may be new ones
+    tiers_.settle();  // until then loads and saves hold blocks of the host
     scheduler_->reset_prefix_cache(true);
+    if (file_) tiers_.forget_file(kv::fingerprint_of(model_));  // the weights may be new ones
   }
   tiers_.complete();
   HostTierManager& manager = tiers_.manager();

@@ -73,7 +73,7 @@ class Fp8KvCache {
 
   std::vector<kv::DeviceBuffer> memory_;  // of K, V and the scales
   std::vector<KvBlocks> codes_;
-  lesson05::BlockRegions regions_;
+  lesson05::BlockRegions regions_;  // last: what makes it fills the two above
 };
 
 }  // namespace lesson14

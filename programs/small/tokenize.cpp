@@ -46,10 +46,12 @@ void run(const Options& options) {
   std::istringstream typed(options.text);
   std::istream& in = options.text.empty() ? std::cin : typed;
   std::signal(SIGINT, SIG_DFL);  // ends a read that waits; each line's answer is out already
-  if (options.text.empty() && isatty(0) == 1) fmt::print(stderr, "reads lines; Ctrl-D ends\n");
+  if (options.text.empty() && isatty(STDIN_FILENO) == 1)
+    fmt::print(stderr, "reads lines; Ctrl-D ends\n");
   std::ios::sync_with_stdio(false);
   std::string line;
-  for (int64_t number = 1; std::getline(in, line); ++number) {
+  const char end = options.text.empty() ? '\n' : '\0';  // a text that is typed is one
+  for (int64_t number = 1; std::getline(in, line, end); ++number) {
     if (options.decode) {
       const std::string where = fmt::format("line {}", number);
       out.write(tokenizer.decode(parse_ids(line, tokenizer, where)) + "\n");

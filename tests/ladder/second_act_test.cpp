@@ -66,14 +66,17 @@ TEST_CASE("the ladder program prints both acts, the second one alone, and some o
   CHECK(second.out.find("Where memory is short: ") == 0);
   CHECK(lines(second.out, "after a restart") == 2);
   CHECK(second.out == kvtest::shell(ladder + "--act 2 --lessons 12").out);
-  CHECK(kvtest::shell(ladder + "--lessons 8,12").out.find("short") == std::string::npos);
+  const auto some = kvtest::shell(ladder + "--lessons 8,12");
+  CHECK(lines(some.out, "\n12 file_tier") == 1);
+  CHECK(some.out.find("short") == std::string::npos);
   const auto json = nlohmann::json::parse(kvtest::shell(ladder + "--act 2 --json -").out);
   CHECK_FALSE(json.contains("lessons"));
   REQUIRE(json.at("second_act").size() == 5);
   CHECK(json["second_act"][3].at("where") == "on the next server");
   CHECK(json["second_act"][3].at("lessons")[1].at("lesson") == "13");
-  for (const char* args : {"--act 3", "--act 2 --lessons 7", "--act 2 --kv-tokens 416",
-                           "--act 2 --prompt a", "--act 2 --kv-dtype fp8"}) {
+  for (const char* args :
+       {"--act 3", "--act 2 --lessons 7", "--act 2 --kv-tokens 416", "--act 2 --prompt a",
+        "--act 2 --kv-dtype fp8", "--act 2 --window 32", "--act 2 --workload simple"}) {
     CAPTURE(args);
     kvtest::check_refused(kvtest::shell(std::string("$B/ladder ") + args), "error: --");
   }

@@ -78,7 +78,7 @@ def targets_of(line, is_cmake):
     if not is_cmake:
         return re.findall(r'^\s*#\s*include\s+"([^"]+)"', line)
     line = line.split("#")[0]
-    libraries = re.findall(r"\bkv(?:::|_)(common|kernels|qwen3|programs|viz|pages|watch|event_log|serve|load|route|traces|ladder)\b", line)
+    libraries = re.findall(rf"\bkv(?:::|_)({'|'.join(TARGETS)})\b", line)
     lessons = re.findall(r"\bkv_lesson(\d\d)\b", line)
     return [TARGETS[name] for name in libraries] + [f"lessons/{number}_" for number in lessons] + re.findall(
         r"\b(?:tests|tools)/", line)

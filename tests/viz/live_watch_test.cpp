@@ -47,7 +47,8 @@ TEST_CASE("a server is followed while it runs, and what it did is what its recor
         "; e=ipc://$PWD/s size=25; $B/serve --port 0 --num-blocks 60 --block-size 16 --kv-events "
         "$e --kv-events-replay $e-again >said 2>&1 & server=$!; $B/watch $e --replay $e-again "
         "--record r & watcher=$!; until url=$(grep -o 'http://[0-9.:]*' said); do kill -0 $server "
-        "|| exit 1; sleep 0.1; done; $B/load --url $url --num-requests 40; code=$?; until ! kill "
+        "|| { kill $watcher; exit 1; }; sleep 0.1; done; $B/load --url $url --num-requests 40; "
+        "code=$?; until ! kill "
         "-0 $watcher || { [ $size -gt 25 ] && [ $size = $(wc -c <r) ]; }; do size=$(wc -c <r); "
         "sleep 2; done; for p in $watcher $server; do kill -INT $p; wait $p; done; exit $code");
     code = ran.code;

@@ -73,12 +73,6 @@ struct SmallFixture : Fixture {  // for tests that draw many pictures
   SmallFixture() : Fixture(800, 600) {}
 };
 
-#if defined(KV_SANITIZED)
-constexpr int kClicks = 60;  // a click may be a whole generation, ten times slower here
-#else
-constexpr int kClicks = 400;
-#endif
-
 /// The largest that a colour of two pictures differs by, 0 to 255.
 int largest_difference(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
   REQUIRE(a.size() == b.size());
@@ -130,7 +124,7 @@ TEST_CASE("of every choice of every page the button that is clicked is lit, and 
 
 TEST_CASE_FIXTURE(Fixture, "every control that is enabled can be clicked in many states" *
                                doctest::test_suite("sweep")) {
-  const int64_t clicks = kvtest::number_from("KV_CLICKS", kClicks);
+  const int64_t clicks = kvtest::number_from("KV_CLICKS", 400);
   for (const auto& page : viz::make_pages({})) {
     const std::string lesson = page->info().lesson;
     CAPTURE(lesson);

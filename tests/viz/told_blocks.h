@@ -62,7 +62,7 @@ inline int check_told(const std::string& told, const Counts& before, const Count
       {R"(taken away: (\d+) free)", {"free"}, now("free")},
       {R"(pool of (\d+) blocks?)", {"total"}, now("total")},
       {R"(empty pool: (\d+) blocks?)", {"total"}, now("total")},
-      {R"((\d+) copied on write)", {"copies"}, grown("copies")},
+      {R"((\d+) blocks? copied on write)", {"copies"}, grown("copies")},
       {R"((\d+) saved by sharing)", {"saved"}, now("saved")},
       {R"((\d+) as copies)", {"as_copies"}, now("as_copies")},
       {R"((\d+) (?:free blocks? )?revived)", {"revived"}, grown("revived")},

@@ -11,8 +11,12 @@ The copy is in lessons/NN_topic/repair; the lesson's own files stay as they are.
 ./course viz N --repair run on it.
 
 Exit code: 0 mended, 1 a test fails, 77 a bug to find, 2 wrong use."""
+import argparse
 import concurrent.futures
 import os
+import pathlib
+
+from course_builds import exercise_folder
 
 from . import runs
 from .lesson import Lesson, Mistake, wrapped
@@ -92,7 +96,7 @@ def first_failure(repair, folder):
     known = [job for job in jobs if job[1] in step.tests + step.gpu_tests]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for some in (known, [job for job in jobs if job not in known]):
-            for result in pool.map(lambda job: runs.run_case(*job, limit=2 * runs.LIMIT_S), some):
+            for result in pool.map(lambda job: runs.run_case(*job, {"SIMT_SEED": "0"}, 24 * runs.LIMIT_S), some):
                 if result.state != "passes":
                     pool.shutdown(wait=False, cancel_futures=True)
                     return result, len(jobs)
@@ -121,7 +125,7 @@ def check(repair, folder):
     return 0
 
 
-def repair(options, exercise_folder):
+def repair(options):
     repair = Repair(options.folder)
     if options.undo:
         repair.undo()
@@ -138,10 +142,10 @@ def repair(options, exercise_folder):
     return show_symptom(repair)
 
 
-def add_arguments(verbs, parser_words):
+def add_arguments(verbs):
     parser = verbs.add_parser("repair", description=__doc__, prog="./course repair N", help="./course repair N")
-    parser.add_argument("folder", **parser_words)
-    parser.add_argument("--build", **parser_words)
-    parser.add_argument("--level", choices=LEVELS, metavar="easy, middle or hard", help=parser_words["help"])
+    parser.add_argument("folder", type=pathlib.Path, help=argparse.SUPPRESS)
+    parser.add_argument("--build", type=pathlib.Path, help=argparse.SUPPRESS)
+    parser.add_argument("--level", choices=LEVELS, metavar="easy, middle or hard", help=argparse.SUPPRESS)
     for flag in ("next", "show", "reset", "undo"):
-        parser.add_argument(f"--{flag}", action="store_true", help=parser_words["help"])
+        parser.add_argument(f"--{flag}", action="store_true", help=argparse.SUPPRESS)

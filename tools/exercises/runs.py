@@ -2,6 +2,7 @@
 import concurrent.futures
 import dataclasses
 import difflib
+import functools
 import html
 import os
 import pathlib
@@ -14,6 +15,7 @@ import tempfile
 import threading
 import time
 
+import course_arguments
 from course_builds import ERASE, estimate, run_ninja
 
 from .lesson import ROOT
@@ -396,8 +398,7 @@ def shown_test(report):
 # --- on a terminal
 
 
-def coloured(text, code):
-    return f"\033[{code}m{text}\033[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
+coloured = functools.partial(course_arguments.coloured, stream=sys.stdout)
 
 
 def width():

@@ -70,7 +70,7 @@ void Shell::draw_help() {
                  {"?, Esc", "this help; Esc also closes a film"}});
   std::vector<std::pair<std::string, std::string>> letters;
   for (const Button& button : session().page().actions()) {
-    letters.emplace_back(std::string(1, button.key), button.label);
+    if (button.key != 0) letters.emplace_back(std::string(1, button.key), button.label);
   }
   table("letters", letters);
   ui_.heading("Commands of this page, as scenarios write them");

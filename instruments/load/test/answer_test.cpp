@@ -68,7 +68,9 @@ TEST_CASE("load: an answer is the same however its bytes come") {
   std::string with_returns;
   for (const char c : kChat) with_returns += c == '\n' ? std::string("\r\n") : std::string(1, c);
   CHECK(read(": a comment\n\n" + with_returns, 5).answer == whole.answer);
-  CHECK(read(kChat.substr(0, kChat.size() - 14), 5).answer == whole.answer);  // no [DONE]
+  const Outcome no_done = read(kChat.substr(0, kChat.size() - 14), 5);
+  CHECK(no_done.answer == whole.answer);
+  CHECK(no_done.error.empty());
   CHECK(read("data: {\"error\": null,\ndata:\"choices\":[]}\n\n" + kChat, 5).error.empty());
 }
 
@@ -77,7 +79,6 @@ TEST_CASE("load: the first text is that of a thought, a refusal or a tool's call
     return "data: {\"choices\":[{\"index\":0,\"delta\":{" + fields + "}}]}\n\n";
   };
   const std::string end = delta("\"content\":\"yes\"") + "data: [DONE]\n\n";
-  std::string answers;
   for (const std::string field :
        {R"("reasoning_content":"hm")", R"("reasoning":"hm")", R"("refusal":"no")",
         R"("content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}])",

@@ -45,7 +45,9 @@ class Routing {
     return ask(post("/v1/completions", body.dump()));
   }
   double metric(const std::string& name) const {
-    return sum_of(ask(get("/metrics")).body, "course:route_" + name);
+    const std::string body = ask(get("/metrics")).body;
+    REQUIRE(body.find("\ncourse:route_" + name) != body.npos);  // it would be 0
+    return sum_of(body, "course:route_" + name);
   }
   bool becomes_exact(double servers) const {
     return eventually([&] { return metric("up") == servers && metric("exact") == servers; });

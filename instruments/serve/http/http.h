@@ -1,7 +1,7 @@
 #pragma once
 
-// HTTP/1.1 on libevent: one thread, a loop, and exchanges of a request and its reply. http.cpp
-// and error_page.cpp are the only files that know libevent.
+// HTTP/1.1 on libevent: one thread, a loop, and exchanges of a request and its reply. Only
+// the files of this folder know libevent.
 
 #include <chrono>
 #include <cstddef>

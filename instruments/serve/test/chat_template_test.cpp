@@ -303,7 +303,7 @@ while line := sys.stdin.buffer.readline():
   CHECK(child.ask(large) == large);
   CHECK(child.ask("die").empty());
   CHECK(child.ask("a") == "a");
-  serve::PythonChild impatient(script, "setup", std::chrono::milliseconds(1500));
+  serve::PythonChild impatient(script, "setup", std::chrono::seconds(4));
   CHECK(impatient.ask("hang").empty());
   CHECK(impatient.is_too_late());
   CHECK(impatient.ask("b") == "b");

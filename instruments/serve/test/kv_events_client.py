@@ -52,9 +52,10 @@ def follow(endpoint, replay_endpoint, requests):
     live.connect(endpoint)
     live.setsockopt(zmq.SUBSCRIBE, b"")
     time.sleep(1)  # until the server has seen it
-    threading.Thread(target=requests).start()
+    asking = threading.Thread(target=requests)
+    asking.start()
     frames = {}
-    while live.poll(20_000 if not frames else 1_500):
+    while live.poll(20_000 if asking.is_alive() or not frames else 1_500):
         topic, number, payload = live.recv_multipart()
         assert topic == b"", topic
         number = int.from_bytes(number, "big")

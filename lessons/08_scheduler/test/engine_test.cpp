@@ -21,12 +21,6 @@ using kvtest::shipped_model;
 using lesson08::ServingEngine;
 using lesson08_test::mixed;
 
-#if defined(KV_SANITIZED)
-constexpr int kManyRequests = 16;  // everything takes twenty times as long
-#else
-constexpr int kManyRequests = 48;
-#endif
-
 kv::GenerateResult flat(std::span<const kv::Request> requests) {
   return lesson08_test::flat(shipped_model(), requests);
 }
@@ -35,7 +29,7 @@ kv::GenerateResult flat(std::span<const kv::Request> requests) {
 
 TEST_CASE("pools, blocks, chunks, preemption, caching, resets: the same bits" *
           doctest::test_suite("sweep")) {
-  lesson08_test::check_configurations(shipped_model(), kManyRequests);
+  lesson08_test::check_configurations(shipped_model(), 48);
 }
 
 TEST_CASE("a pool that holds the longest request and no more") {

@@ -21,12 +21,6 @@ using lesson09_test::Oracle;
 using lesson09_test::repetitive;
 using Kind = Oracle::Kind;
 
-#if defined(KV_SANITIZED)
-constexpr int kManyRequests = 8;  // everything takes twenty times as long
-#else
-constexpr int kManyRequests = 24;
-#endif
-
 kv::GenerateResult flat(const std::vector<kv::Request>& requests) {
   return lesson08_test::flat(shipped_model(), requests);
 }
@@ -40,7 +34,7 @@ std::unique_ptr<Oracle> oracle(Kind kind, const std::vector<kv::Request>& reques
 
 TEST_CASE("blocks, chunks, preemption, prefix hits, samples, any drafter: the same bits" *
           doctest::test_suite("sweep")) {
-  lesson09_test::check_configurations(shipped_model(), kManyRequests);
+  lesson09_test::check_configurations(shipped_model(), 24);
 }
 
 TEST_CASE("the plain kernels, too, give the bits that they give without guesses") {

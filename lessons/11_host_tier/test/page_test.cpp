@@ -55,9 +55,9 @@ TEST_CASE_FIXTURE(Fixture, "a block that is offloaded travels down, and its copy
   }
   CHECK(bars == 2);
   CHECK(std::ssize(under_way.ghosts()) == 2);
-  CHECK(page.scene({900, 500, true}).find("note") == nullptr);  // a sentence tells it
   pass_until("host.offloaded", 4);
   CHECK(note(picture()).find("copied to the host") != std::string::npos);
+  CHECK(page.scene({900, 500, true}).find("note") == nullptr);  // a sentence tells it
   pass_until("moving", 0);
   const viz::Scene scene = picture();
   const viz::Shape* const source = cell_of(scene, 0, "A3");

@@ -219,6 +219,24 @@ TEST_CASE_FIXTURE(InFolder,
   CHECK(again.generate(requests).counters.kv_rows_computed == first.counters.kv_rows_computed);
 }
 
+TEST_CASE("without a file, too, nothing is found after a reset, although a load was on its way") {
+  const auto requests = texts();
+  lesson12::Server server(kvtest::shipped_model(), {.num_blocks = 10}, {},
+                          {.host = {.host_blocks = 60, .policy = LoadPolicy::kAlways}});
+  const auto serve = [&](int64_t id, const kv::Request& request) {
+    for (server.submit(id, request); !server.idle();) server.step();
+  };
+  for (size_t i = 0; i < requests.size(); ++i) serve(static_cast<int64_t>(i), requests[i]);
+  server.submit(100, requests[0]);
+  server.step();
+  REQUIRE(server.manager().metrics().num_loaded > 0);
+  server.abort(100);
+  server.reset_prefix_cache();
+  const int64_t found = server.manager().metrics().num_hits_in_host;
+  for (size_t i = 0; i < requests.size(); ++i) serve(200 + static_cast<int64_t>(i), requests[i]);
+  CHECK(server.manager().metrics().num_hits_in_host == found);
+}
+
 TEST_CASE("padded passes and tokens that the device chooses change nothing") {
   lesson08_test::check_padded<FileTierEngine>(kvtest::shipped_model(), 30);
 }

@@ -94,10 +94,7 @@ TEST_CASE("passes of many queries, with and without a window" * doctest::test_su
   }
 }
 
-TEST_CASE("long prompts and chunks, in one or two warpgroups") {
-#ifdef KV_SIMT
-  MESSAGE("skipped: minutes on a simulated GPU");
-#else
+TEST_CASE("long prompts and chunks, in one or two warpgroups" * doctest::test_suite("sweep_gpu")) {
   for (const HeadShape& shape : {HeadShape{16, 8, 128}, HeadShape{4, 2, 64}, HeadShape{6, 2, 96}}) {
     CAPTURE(shape.head_dim);
     const Sequence a(shape, 1'500, 1), b(shape, 2'047, 2), c(shape, 700, 3);
@@ -109,7 +106,6 @@ TEST_CASE("long prompts and chunks, in one or two warpgroups") {
                   kv::Kernel::kFast, kv::Device::kCuda);
     }
   }
-#endif
 }
 
 TEST_CASE("attention over FP8 pages has the bits of lesson 04's over rounded rows" *
@@ -135,28 +131,18 @@ TEST_CASE(
 
 TEST_CASE("pools, blocks, chunks, preemption, caching: FP8 pages have the bits of rounded rows" *
           doctest::test_suite("sweep")) {
-#ifdef KV_SIMT
-  MESSAGE("skipped: minutes on a simulated GPU");
-#else
   model_on_gpu().set_kernel(kv::Kernel::kFast);
   check_configurations(model_on_gpu(), 12);
-#endif
 }
 
-TEST_CASE("blocks that go to the host and into a file come back with their scales") {
-#ifdef KV_SIMT
-  MESSAGE("skipped: minutes on a simulated GPU");
-#else
+TEST_CASE("blocks that go to the host and into a file come back with their scales" *
+          doctest::test_suite("sweep_gpu")) {
   model_on_gpu().set_kernel(kv::Kernel::kFast);
   check_file(model_on_gpu(), 12);
-#endif
 }
 
-TEST_CASE("blocks that go into a store come back with their scales, on another server") {
-#ifdef KV_SIMT
-  MESSAGE("skipped: minutes on a simulated GPU");
-#else
+TEST_CASE("blocks that go into a store come back with their scales, on another server" *
+          doctest::test_suite("sweep_gpu")) {
   model_on_gpu().set_kernel(kv::Kernel::kFast);
   check_store(model_on_gpu(), 12);
-#endif
 }
