@@ -62,18 +62,18 @@ def follow(endpoint, replay_endpoint, requests):
         assert number == len(frames), f"found number {number}, wanted {len(frames)}"
         frames[number] = payload
         if number == 20:  # those so far come once more
-            asking = context.socket(zmq.DEALER)
-            asking.connect(replay_endpoint)
-            asking.send_multipart([b"", struct.pack(">Q", 5)])
+            replay = context.socket(zmq.DEALER)
+            replay.connect(replay_endpoint)
+            replay.send_multipart([b"", struct.pack(">Q", 5)])
             again = []
-            while asking.poll(20_000):
-                _, number, payload = asking.recv_multipart()
+            while replay.poll(20_000):
+                _, number, payload = replay.recv_multipart()
                 if number == END:
                     break
                 again.append((int.from_bytes(number, "big"), payload))
             assert [n for n, _ in again[:16]] == list(range(5, 21)), again[:16]
             assert all(frames.get(n, payload) == payload for n, payload in again)
-            asking.close(0)
+            replay.close(0)
     live.close(0)
     return [frames[n] for n in range(len(frames))]
 
