@@ -78,7 +78,7 @@ inline int64_t num_random_ops(int64_t usual, [[maybe_unused]] int64_t sanitized)
 /// Runs of `ops_per_run` operations, each a number, until `num_ops` are done. Run is made from
 /// (settings of the run: a number) and has operation(number), which throws for what is wrong, and
 /// text() of the last one. KV_RANDOM_SEED sets the seed. Empty, or a report: seed, run, what is
-/// wrong, and the shortest sequence that still shows it.
+/// wrong, and a sequence that still shows it, of which nothing can be left out.
 template <class Run>
 std::string search(int64_t num_ops, int ops_per_run) {
   const auto seed = static_cast<uint64_t>(number_from("KV_RANDOM_SEED", 1));
