@@ -163,7 +163,7 @@ function openKeyboard({ clientX, clientY }) {
   if (!program || !draw(before) || !program._web_types()) return  // one more: Dear ImGui says in the next frame what it wants
   keyboard.value = written = ' '
   Object.assign(keyboard.style, { left: `${clientX}px`, top: `${clientY}px` })  // where the browser scrolls to
-  keyboard.focus({ preventScroll: true })
+  keyboard.blur(), keyboard.focus({ preventScroll: true })  // shown again where it was put away
 }
 canvas.addEventListener('mousedown', (event) => document.activeElement === keyboard && event.preventDefault())  // of the same touch
 
