@@ -7,9 +7,11 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "viz/drawing/parts.h"
 #include "viz/page.h"
+#include "viz/shell/session.h"
 #include "viz/ui.h"
 
 namespace kvtest {
@@ -58,5 +60,18 @@ class CountingPage : public viz::Page {
  private:
   int value_ = 0;
 };
+
+struct CountingSession {
+  viz::Session session{std::make_unique<CountingPage>()};
+  int64_t value() const { return session.page().counter("value").value(); }
+};
+
+/// The pages of a shell: one of each kind.
+template <class... Kinds>
+std::vector<std::unique_ptr<viz::Page>> pages_of() {
+  std::vector<std::unique_ptr<viz::Page>> pages;
+  (pages.push_back(std::make_unique<Kinds>()), ...);
+  return pages;
+}
 
 }  // namespace kvtest

@@ -6,11 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "tests/viz/example_page.h"
 #include "viz/shell/headless.h"
@@ -22,17 +19,7 @@ namespace {
 
 /// A page with nothing done on it, under a mouse.
 struct Pointed {
-  Pointed()
-      : shell(
-            [] {
-              std::vector<std::unique_ptr<viz::Page>> pages;
-              pages.push_back(std::make_unique<kvtest::CountingPage>());
-              return pages;
-            },
-            {}),
-        ui(shell, 1280, 800, 1) {
-    ui.frame();
-  }
+  Pointed() { ui.frame(); }
   void point_at(const char* name) {
     const viz::Probe::Control at = shell.probe().controls.at(name);
     ImGui::GetIO().MousePos = ImVec2(at.x + 5, at.y + 5);
@@ -49,8 +36,9 @@ struct Pointed {
       return one->Active && (one->Flags & ImGuiWindowFlags_Tooltip) != 0;
     });
   }
-  viz::Shell shell;
-  viz::Headless ui;
+  int64_t value() { return shell.session().page().counter("value").value(); }
+  viz::Shell shell{kvtest::pages_of<kvtest::CountingPage>, {}};
+  viz::Headless ui{shell, 1280, 800, 1};
 };
 
 }  // namespace
@@ -102,15 +90,8 @@ TEST_CASE("what took long the last time has a sign on the screen while it runs")
     void check_invariants() const override { std::this_thread::sleep_for(wait); }
     std::chrono::milliseconds wait{300};
   };
-  auto slow = std::make_unique<SlowPage>();
-  SlowPage& page = *slow;
-  viz::Shell shell(
-      [&] {
-        std::vector<std::unique_ptr<viz::Page>> pages;
-        if (slow) pages.push_back(std::move(slow));
-        return pages;
-      },
-      {});
+  viz::Shell shell(kvtest::pages_of<SlowPage>, {});
+  auto& page = static_cast<SlowPage&>(shell.session().page());
   viz::Headless ui(shell, 1280, 800, 1);
   const auto value = [&] { return page.counter("value").value(); };
   ui.works_off = false;
@@ -131,7 +112,6 @@ TEST_CASE("what took long the last time has a sign on the screen while it runs")
 }
 
 TEST_CASE_FIXTURE(Pointed, "Tab leads to each control that can be pressed, and Enter presses it") {
-  const auto value = [&] { return shell.session().page().counter("value").value(); };
   const auto tab_to = [&](const char* name) {
     while (shell.takes_tab(false)) {
       ui.press_key(ImGuiKey_Tab);
@@ -179,16 +159,7 @@ TEST_CASE_FIXTURE(Pointed, "a click on what is disabled says why at once") {
   CHECK_FALSE(has_tooltip(60));  // the click itself has disabled it
 }
 
-TEST_CASE("Tab leads to the scrubber and to the speed, which the arrows change") {
-  viz::Shell shell(
-      [] {
-        std::vector<std::unique_ptr<viz::Page>> pages;
-        pages.push_back(std::make_unique<kvtest::CountingPage>());
-        return pages;
-      },
-      {});
-  viz::Headless ui(shell, 1280, 800, 1);
-  const auto value = [&] { return shell.session().page().counter("value").value(); };
+TEST_CASE_FIXTURE(Pointed, "Tab leads to the scrubber and to the speed, which the arrows change") {
   const auto tab_to = [&](const std::string& name) {
     for (int i = 0; i < 30 && shell.probe().focused != name; ++i) ui.press_key(ImGuiKey_Tab);
     return shell.probe().focused == name;

@@ -90,6 +90,26 @@ TEST_CASE("every word of the window stands out from what is under it, in both th
   }
 }
 
+TEST_CASE("in the dark fills stand out from the gap between them, and lime from amber") {
+  const auto part = [](viz::Colour colour, int i) {
+    return static_cast<int>(colour >> 8 * i & 255);
+  };
+  const viz::Colour ground = viz::kDark.ground;
+  for (int i = 0; i < viz::kNumHues; ++i) {
+    CAPTURE(i);
+    const viz::Colour hue = viz::kDark(soft(i));
+    viz::Colour fill = 0;
+    for (int k = 0; k < 3; ++k) {
+      const int all = part(ground, k) * (255 - part(hue, 3)) + part(hue, k) * part(hue, 3);
+      fill |= static_cast<viz::Colour>((all + 127) / 255) << 8 * k;
+    }
+    CHECK(viz::contrast(fill, ground) >= 3);
+    CHECK(viz::contrast(fill, viz::kDark.text) >= 4.5);
+  }
+  const auto redness = [&](viz::Colour colour) { return part(colour, 0) - part(colour, 1); };
+  CHECK(redness(viz::kHues[1]) - redness(viz::kHues[3]) > 100);
+}
+
 TEST_CASE("contrast is measured against all that lies under a text, in both themes") {
   viz::Scene scene = good();
   scene.label("faint", {10, 100, 90, 20}, "words", {.paint = paint(Ink::kLine)});

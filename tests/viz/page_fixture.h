@@ -24,6 +24,15 @@ constexpr viz::Room kRoom{900, 500};
 inline const viz::PageContext kPageContext{.model_dir = KV_SOURCE_DIR "/models/tiny",
                                            .device = "cpu"};
 
+/// All counters as one text: two pages in one state have one text.
+inline std::string state_of(const viz::Page& page) {
+  std::string text;
+  for (const viz::Counter& one : page.counters()) {
+    text += one.name + "=" + std::to_string(one.value) + " ";
+  }
+  return text;
+}
+
 struct PageFixture {
   explicit PageFixture(std::unique_ptr<viz::Page> its_page) : owned(std::move(its_page)) {}
 
@@ -39,14 +48,7 @@ struct PageFixture {
   std::string run(const std::string& line) { return run({line}); }
   viz::Scene picture() { return page.scene(kRoom); }
   int64_t value(const std::string& counter) const { return page.counter(counter).value(); }
-  /// All counters as one text: two pages in one state have one text.
-  std::string state() const {
-    std::string text;
-    for (const std::string& name : page.counter_names()) {
-      text += name + "=" + std::to_string(value(name)) + " ";
-    }
-    return text;
-  }
+  std::string state() const { return state_of(page); }
   /// The line is refused, says `why`, and changes nothing.
   void check_refused(const std::string& line, const char* why) {
     CAPTURE(line);

@@ -251,13 +251,7 @@ TEST_CASE("the edge of a box that ends with the picture is drawn whole") {
       return scene;
     }
   };
-  viz::Shell shell(
-      [] {
-        std::vector<std::unique_ptr<viz::Page>> pages;
-        pages.push_back(std::make_unique<EdgePage>());
-        return pages;
-      },
-      {});
+  viz::Shell shell(kvtest::pages_of<EdgePage>, {});
   viz::Headless ui(shell, 1280, 800, 1);
   ui.frame();
   const viz::Place main = viz::window_layout(1280, 800).main;

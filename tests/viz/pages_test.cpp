@@ -27,7 +27,7 @@
 #include "common/error.h"
 #include "tests/support/shell.h"
 #include "tests/support/shortened.h"
-#include "tests/viz/fake_ui.h"
+#include "tests/viz/page_fixture.h"
 #include "viz/pages.h"
 #include "viz/shell/files.h"
 #include "viz/shell/headless.h"
@@ -35,13 +35,7 @@
 
 namespace {
 
-std::string state_of(const viz::Page& page) {
-  std::string text;
-  for (const std::string& name : page.counter_names()) {
-    text += name + "=" + std::to_string(page.counter(name).value()) + " ";
-  }
-  return text;
-}
+using kvtest::state_of;
 
 /// A shell with all pages, laid out on a large picture.
 struct Fixture {
@@ -335,21 +329,24 @@ TEST_CASE("the program plays a scenario and says what does not hold") {
 
 TEST_CASE("wrong options, and no display, give one clear line") {
   const std::pair<const char*, const char*> wrong[] = {
-      {"--headless --size 0x0", "--size"},
-      {"--headless --size wide", "--size"},
+      {"--headless --frame-time --size 0x0", "--size"},
+      {"--frame-time --headless --size wide", "--size"},
       {"--commands", "of which page?"},
-      {"--headless --scale 9", "--scale"},
+      {"--headless --screenshot $T/x.png --scale 9", "--scale"},
       {"--headless --screenshot /dev/full", "/dev/full: cannot write the picture: No space"},
       {"--headless --screenshot /none/x.png", "/none/x.png"},
       {"77 --headless", "there is no page 77"},
       {"--headless --script /none.txt", "/none.txt"},
       {"--headless --trace /none.json", "/none.json"},
       {"--headless --trace $S/README.md", "README.md: not valid JSON"},
-      {"--headless --trace strided --script /none.txt", "--trace has a page of its own"},
-      {"5 --headless --trace strided", "--trace has a page of its own"},
+      {"--headless --trace strided --script /none.txt", "wanted with a page of its own"},
+      {"5 --headless --trace strided", "wanted with a page of its own"},
       {"5 --headless --script $S/lessons/06_prefix_hashing/scenarios/chain.txt",
        "a scenario of page 06, wanted one of page 05"},
-      {"--frames 1", "--headless"}};
+      {"--frames 1", "--headless"},
+      {"5 --steps 3", "--steps: found where it does nothing, wanted with --script, and"},
+      {"5 --headless --steps 3", "leave --steps out"},
+      {"5 --headless --theme light", "wanted with a window or --screenshot"}};
   for (const auto& one : wrong) {
     const auto& [options, what] = one;
     CAPTURE(one.first);

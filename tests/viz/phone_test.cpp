@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,11 +13,7 @@
 
 namespace {
 
-std::vector<std::unique_ptr<viz::Page>> make_pages() {
-  std::vector<std::unique_ptr<viz::Page>> pages;
-  pages.push_back(std::make_unique<kvtest::CountingPage>());
-  return pages;
-}
+constexpr auto make_pages = kvtest::pages_of<kvtest::CountingPage>;
 
 viz::Scenario story() { return viz::Scenario::parse(kvtest::kStory, "story"); }
 
@@ -72,6 +67,9 @@ TEST_CASE("on a phone letters can be read, and a finger pans the picture") {
   ui.frame();
   ui.frame();
   CHECK(shell.probe().controls.at("one 0").x == doctest::Approx(x - 50));
+  viz::Headless small(shell, 700, 520, 1);  // no phone: it has a scrollbar
+  CHECK(shell.pans(195, 200));
+  CHECK(shell.probe().controls.at("close").visible);
   viz::Headless window(shell, 1280, 800, 1);
   CHECK_FALSE(shell.pans(195, 200));  // all of it can be seen
 }

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,14 +9,7 @@
 #include "tests/viz/example_page.h"
 #include "viz/shell/session.h"
 
-namespace {
-
-struct Fixture {
-  viz::Session session{std::make_unique<kvtest::CountingPage>()};
-  int64_t value() const { return session.page().counter("value").value(); }
-};
-
-}  // namespace
+using Fixture = kvtest::CountingSession;
 
 TEST_CASE_FIXTURE(Fixture, "play shows a sentence, and a moment later what it announces") {
   CHECK_FALSE(session.can_undo());

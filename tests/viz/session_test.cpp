@@ -18,14 +18,7 @@
 #include "tests/viz/fake_ui.h"
 #include "viz/names.h"
 
-namespace {
-
-struct Fixture {
-  viz::Session session{std::make_unique<kvtest::CountingPage>()};
-  int64_t value() const { return session.page().counter("value").value(); }
-};
-
-}  // namespace
+using Fixture = kvtest::CountingSession;
 
 TEST_CASE_FIXTURE(Fixture, "a scenario plays step by step and is what was recorded") {
   session.load(viz::Scenario::parse(kvtest::kStory, "story"));
@@ -287,20 +280,13 @@ TEST_CASE_FIXTURE(Fixture, "the log and the caption are those of the state that 
 TEST_CASE("a live run that is begun in the middle of a scenario is what playing goes on with") {
   struct Running : kvtest::CountingPage {
     Running() {
-      declare({{.name = "live",
-                .args = {},
-                .help = "runs",
-                .run =
-                    [this](auto&) {
-                      runs = true;
-                      return "runs";
-                    }},
-               {.name = "token",
-                .args = {},
-                .help = "a token",
-                .run = [](auto&) { return "a token"; },
-                .why_not = [this](auto&) { return runs ? "" : "nothing runs"; },
-                .goes_on = true}});
+      declare({{"live", {}, "runs", [this](auto&) { return runs = true, "runs"; }},
+               {"token",
+                {},
+                "a token",
+                [](auto&) { return "a token"; },
+                [this](auto&) { return runs ? "" : "nothing runs"; },
+                true}});
     }
     void reset() override {
       CountingPage::reset();

@@ -19,12 +19,7 @@ struct OtherPage : kvtest::CountingPage {
   OtherPage() : CountingPage("03") {}
 };
 
-std::vector<std::unique_ptr<viz::Page>> make_pages() {
-  std::vector<std::unique_ptr<viz::Page>> pages;
-  pages.push_back(std::make_unique<kvtest::CountingPage>());
-  pages.push_back(std::make_unique<OtherPage>());
-  return pages;
-}
+constexpr auto make_pages = kvtest::pages_of<kvtest::CountingPage, OtherPage>;
 
 std::vector<viz::Scenario> scenarios() {
   return {viz::Scenario::parse("page 99\nsay \"first comes one\"\nadd 1\nadd 2\nadd 4\n", "sums"),

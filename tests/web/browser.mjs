@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'
-import { after, before } from 'node:test'
+import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { serve } from '../../site/server.mjs'
 
@@ -47,6 +47,14 @@ export async function open(page, hash = '') {
   await page.goto(`${address}index.html${hash}`)
   await ready(page)
 }
+
+/** A test on the page that this link opens. */
+export const testOn = (hash, name, body, options) => test(name, async () => {
+  const { page, close } = await tab(options)
+  await open(page, hash)
+  await body(page)
+  await close()
+})
 
 /** Where a control stands on the page. */
 export async function placeOf(page, name) {

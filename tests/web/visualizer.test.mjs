@@ -4,11 +4,9 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { address, click, fromSite, open, out, placeOf, ready, root, shoot, state, tab, until, walk } from './browser.mjs'
+import { address, click, fromSite, open, out, placeOf, ready, root, shoot, state, tab, testOn, until, walk } from './browser.mjs'
 
-test('every page opens by its tab, and by its address', async () => {
-  const { page, close } = await tab()
-  await open(page)
+testOn('', 'every page opens by its tab, and by its address', async (page) => {
   const pages = [...new Set((await page.evaluate(() => visualizer.scenarios())).map((scenario) => scenario.page))]
   assert.ok(pages.length >= 9, pages.join())
   for (const lesson of pages) {
@@ -18,17 +16,13 @@ test('every page opens by its tab, and by its address', async () => {
   }
   await page.evaluate(() => { location.hash = 'page=05' })
   await page.waitForFunction(() => visualizer.state().page === '05')
-  await close()
 })
 
-test('every scenario of every page holds to its end, live runs too', async () => {
-  const { page, close } = await tab()
-  await open(page)
+testOn('', 'every scenario of every page holds to its end, live runs too', async (page) => {
   for (const scenario of await page.evaluate(() => visualizer.scenarios())) {
     await walk(page, scenario)
     await shoot(page, `end_${scenario.page}_${scenario.name}`)
   }
-  await close()
 })
 
 /** What a link shows to who opens it. */
@@ -41,9 +35,7 @@ async function shown(link) {
   return { lesson, step, steps, sentence }
 }
 
-test('a film plays; Share gives a link that opens it', async () => {
-  const { page, close } = await tab({ permissions: ['clipboard-read', 'clipboard-write'] })
-  await open(page, '#page=05')
+testOn('#page=05', 'a film plays; Share gives a link that opens it', async (page) => {
   await click(page, 'film/fork_and_copy')
   await page.waitForFunction(() => visualizer.state().scenario !== '')
   await page.waitForFunction(() => visualizer.state().step > 1)
@@ -64,12 +56,9 @@ test('a film plays; Share gives a link that opens it', async () => {
   await page.waitForFunction((link) => location.href !== link, before)
   const own = await shown(page.url())
   assert.ok(own.lesson === '05' && own.steps > 0 && own.step === own.steps, `page ${own.lesson}, step ${own.step} of ${own.steps}`)
-  await close()
-})
+}, { permissions: ['clipboard-read', 'clipboard-write'] })
 
-test('the keyboard presses every button, starts a film, and leaves the page', async () => {
-  const { page, close } = await tab()
-  await open(page, '#page=03')
+testOn('#page=03', 'the keyboard presses every button, starts a film, and leaves the page', async (page) => {
   const isHere = () => page.evaluate(() => document.activeElement?.id === 'canvas')
   const reached = []
   for (; reached.length < 60 && await isHere(); reached.push((await state(page)).focused)) {
@@ -81,30 +70,23 @@ test('the keyboard presses every button, starts a film, and leaves the page', as
   for (let i = 0; i < 60 && (await state(page)).focused !== 'film/translation'; ++i) await page.keyboard.press('Tab', { delay: 60 })
   await page.keyboard.press('Enter')  // down for no time at all
   await page.waitForFunction(() => visualizer.state().scenario !== '')
-  await close()
 })
 
-test('letters do what the large buttons do, however short they are pressed', async () => {
-  const { page, close } = await tab()
-  await open(page, '#page=05')
+testOn('#page=05', 'letters do what the large buttons do, however short they are pressed', async (page) => {
   await until(page, 'A/fork 1')
   for (const letter of 'fw') await page.keyboard.press(letter)
   await page.waitForFunction(() => visualizer.state().counters.copies === 1)
   assert.equal((await state(page)).counters.used, 3)
-  await close()
 })
 
-test('inside a text: the pool, its buttons and counters; a touch clicks; a dense screen is sharp', async () => {
-  const { page, close } = await tab({ viewport: { width: 844, height: 390 }, deviceScaleFactor: 3, hasTouch: true })
-  await open(page, '#page=05&embed')
+testOn('#page=05&embed', 'inside a text: the pool, its buttons and counters; a touch clicks; a dense screen is sharp', async (page) => {
   const controls = await page.evaluate(() => visualizer.controls())
   assert.deepEqual(Object.keys(controls).filter((name) => /^(tab|film|play|more|type)/.test(name)), [])
   assert.equal(await page.evaluate(() => document.getElementById('canvas').width), 3 * 844)
   await page.touchscreen.tap(controls['A/fork 1'].x / 3, controls['A/fork 1'].y / 3)
   await page.waitForFunction(() => visualizer.state().counters.shared === 2)
   await shoot(page, 'phone')
-  await close()
-})
+}, { viewport: { width: 844, height: 390 }, deviceScaleFactor: 3, hasTouch: true })
 
 test('inside a text a finger and a wheel scroll the text, and what they cross is not clicked', async () => {
   const { page, close } = await tab({ viewport: { width: 390, height: 844 }, hasTouch: true })
@@ -129,12 +111,9 @@ test('inside a text a finger and a wheel scroll the text, and what they cross is
   await close()
 })
 
-test('on a phone held upright the controls stand below the picture, as wide as it', async () => {
-  const { page, close } = await tab({ viewport: { width: 390, height: 844 }, deviceScaleFactor: 3, hasTouch: true })
-  await open(page, '#page=05')
+testOn('#page=05', 'on a phone held upright the controls stand below the picture, as wide as it', async (page) => {
   await until(page, 'new')
-  const controls = Object.entries(await page.evaluate(() => visualizer.controls()))
-  for (const [name, { x, height }] of controls) {
+  for (const [name, { x, height }] of Object.entries(await page.evaluate(() => visualizer.controls()))) {
     assert.ok(x < 3 * 380, `${name} is beyond the right edge`)  // nothing scrolls sideways
     if (height > 0) assert.ok(height >= 3 * 32, `${name} is ${height / 3} points high, too low for a finger`)
   }
@@ -146,33 +125,40 @@ test('on a phone held upright the controls stand below the picture, as wide as i
     await touch.send('Input.dispatchTouchEvent', { type: at === 300 ? 'touchStart' : at ? 'touchMove' : 'touchEnd', touchPoints: at ? [{ x: at, y: 200 }] : [] })
   }
   await page.waitForFunction((before) => visualizer.controls()['slab 0'].x / 3 < before - 60, x)
-  await close()
-})
+}, { viewport: { width: 390, height: 844 }, deviceScaleFactor: 3, hasTouch: true })
 
-test('on a phone held sideways letters and controls have the size that they have upright', async () => {
-  const { page, close } = await tab({ viewport: { width: 844, height: 390 }, deviceScaleFactor: 3, hasTouch: true })
-  await open(page, '#page=05')
+testOn('#page=05', 'on a phone held sideways letters and controls have the size that they have upright', async (page) => {
   await until(page, 'block 0')
   for (const [name, { height }] of Object.entries(await page.evaluate(() => visualizer.controls()))) {
     if (height > 0) assert.ok(height >= 3 * 32, `${name} is ${height / 3} points high, too low for a finger`)
   }
   await shoot(page, 'sideways')
-  await close()
-})
+}, { viewport: { width: 844, height: 390 }, deviceScaleFactor: 3, hasTouch: true })
 
-test('the pages lead to the texts and to one another', async () => {
-  const { page, close } = await tab()
-  await open(page, '#page=05')
+testOn('#page=05', 'on a phone a field that is tapped brings the keyboard, and has what is typed and mended there', async (page) => {
+  const focused = (id) => page.waitForFunction((wanted) => document.activeElement.id === wanted, id)
+  for (const name of ['more', 'write/TEXT']) await placeOf(page, name).then(({ x, y }) => page.touchscreen.tap(x, y))
+  await focused('keyboard')
+  await page.keyboard.type(' onx', { delay: 60 })
+  await page.keyboard.press('Backspace', { delay: 60 })
+  await page.keyboard.insertText('e now')  // a word of its own: no key
+  await page.keyboard.press('Enter', { delay: 60 })
+  await focused('canvas')
+  await click(page, 'A/write text')
+  await page.waitForFunction(() => visualizer.state().counters['A.tokens'] === 6 + 'and then one now'.split(' ').length)
+  await click(page, 'write/TEXT')
+  await page.keyboard.type(' z', { delay: 60 })
+  await focused('canvas')  // a mouse leaves it the keys
+}, { viewport: { width: 390, height: 1600 }, hasTouch: true })
+
+testOn('#page=05', 'the pages lead to the texts and to one another', async (page) => {
   assert.ok(!await page.isVisible('#text'), 'this server has no texts')
   await page.click('text=The ladder')
   await page.click('tbody a >> nth=6')
   await page.waitForURL('**/index.html#page=07')
-  await close()
 })
 
-test('a command is typed below the page, and Tab completes it', async () => {
-  const { page, close } = await tab()
-  await open(page, '#page=05')
+testOn('#page=05', 'a command is typed below the page, and Tab completes it', async (page) => {
   await page.keyboard.type(':')
   await until(page, 'command')
   await page.waitForTimeout(1000)  // the field takes the keys a frame later
@@ -184,12 +170,9 @@ test('a command is typed below the page, and Tab completes it', async () => {
   await page.keyboard.press('Enter', { delay: 60 })
   await page.waitForFunction(() => visualizer.state().counters.total > 0 && Object.keys(visualizer.controls()).some((name) => name.startsWith("B/")))
   assert.deepEqual((await state(page)).errors, [])
-  await close()
 })
 
-test('it is dark or light as the browser is, or as the address says, and T changes it', async () => {
-  const { page, close } = await tab({ colorScheme: 'light' })
-  await open(page, '#page=05')
+testOn('#page=05', 'it is dark or light as the browser is, or as the address says, and T changes it', async (page) => {
   assert.equal((await state(page)).light, true)
   await shoot(page, 'light')
   await page.emulateMedia({ colorScheme: 'dark' })
@@ -198,13 +181,9 @@ test('it is dark or light as the browser is, or as the address says, and T chang
   await page.waitForFunction(() => visualizer.state().light)
   await page.keyboard.type('t')
   await page.waitForFunction(() => !visualizer.state().light && document.documentElement.style.colorScheme === 'dark')
-  await close()
-})
+}, { colorScheme: 'light' })
 
-test('a link may have its words after a question mark; title and address follow the page', async () => {
-  const { page, close } = await tab()
-  await page.goto(`${address}index.html?page=5`)
-  await ready(page)
+testOn('?page=5', 'a link may have its words after a question mark; title and address follow the page', async (page) => {
   assert.equal((await state(page)).page, '05')
   assert.match(await page.title(), /^05 .+ [|] Page by Page$/)
   assert.equal(await page.evaluate(() => location.hash), '')
@@ -214,22 +193,16 @@ test('a link may have its words after a question mark; title and address follow 
   await page.reload()
   await ready(page)
   assert.equal((await state(page)).page, '07')
-  await close()
 })
 
-test('the page says what is wrong with a link', async () => {
-  const { page, close } = await tab()
-  await open(page, '#page=99')
+testOn('#page=99', 'the page says what is wrong with a link', async (page) => {
   assert.match((await state(page)).notice, /^there is no page 99; there are 01 02 /)
   await page.evaluate(() => { location.hash = 's=~' })
   await page.waitForFunction(() => visualizer.state().notice.startsWith('shared'))
   await shoot(page, 'notice')
-  await close()
 })
 
-test('what takes long has a sign on the screen while it runs', async () => {
-  const { page, close } = await tab()
-  await open(page, '#page=03')
+testOn('#page=03', 'what takes long has a sign on the screen while it runs', async (page) => {
   await page.evaluate(() => {
     const look = () => { globalThis.worked ||= visualizer.state().working, requestAnimationFrame(look) }
     look()
@@ -240,17 +213,9 @@ test('what takes long has a sign on the screen while it runs', async () => {
   await click(page, 'live/start')
   await until(page, 'live/step')
   assert.equal(await page.evaluate(() => globalThis.worked), true)
-  await close()
 })
 
-test('where nothing moves no frame is drawn until input comes', async () => {
-  const { page, close } = await tab()
-  await page.addInitScript(() => {
-    const { clear } = WebGL2RenderingContext.prototype
-    globalThis.frames = 0
-    WebGL2RenderingContext.prototype.clear = function (...all) { frames++, clear.apply(this, all) }
-  })
-  await open(page, '#page=05')
+testOn('#page=05', 'where nothing moves no frame is drawn until input comes', async (page) => {
   const drawn = (from) => page.waitForFunction((before) => frames > before, from)
   await drawn(0)
   await page.waitForTimeout(2000)
@@ -259,8 +224,12 @@ test('where nothing moves no frame is drawn until input comes', async () => {
   assert.equal(await page.evaluate(() => frames), before)
   await page.mouse.move(300, 300)
   await drawn(before)
-  await close()
-})
+}, )
+  await page.addInitScript(() => {
+    const { clear } = WebGL2RenderingContext.prototype
+    globalThis.frames = 0
+    WebGL2RenderingContext.prototype.clear = function (...all) { frames++, clear.apply(this, all) }
+  })
 
 test('both pages say what the browser lacks', async () => {
   const without = {

@@ -50,7 +50,7 @@ Place request_card(Scene& scene, const SequenceView& request, const Place& at, S
                    Span when) {
   const std::string id = "request " + request.name;
   Shape& box = scene.box(id, at, {});
-  dress(box, state, request.hue).during(when).fill = {Ink::kHue, request.hue, 0.06f};
+  dress(box, state, request.hue).during(when).fill = {Ink::kHue, request.hue, 0.03f};
   if (box.pattern == Pattern::kDotted) box.patterned(Pattern::kPlain);  // words stand on it
   if (is_selected) box.edged(paint(Ink::kText), 2.5f);
   box.selecting(request.name).tip(fmt::format("{} {}\n{}", request.name, doing, tooltip));

@@ -1,8 +1,8 @@
 #pragma once
 
-// Every colour of the visualizer. Hues follow Okabe and Ito's palette, which the colour-blind can
-// tell apart, in one brightness for a dark ground and
-// one for a light one; more sequences than hues begin again.
+// Every colour of the visualizer. Hues follow Okabe and Ito's palette, but for a lime where that
+// has a yellow: half mixed with a dark ground, a yellow looks like amber. They have one brightness
+// for a dark ground and one for a light one; more sequences than hues begin again.
 
 #include <array>
 #include <cstdint>
@@ -21,11 +21,11 @@ constexpr Colour with_alpha(Colour colour, uint32_t alpha) {
   return (colour & 0x00FFFFFF) | alpha << 24;
 }
 
-inline constexpr std::array<Colour, kNumHues> kHues = {rgb(0x56B4E9), rgb(0xE69F00), rgb(0x2BC49A),
-                                                       rgb(0xBCAC2A), rgb(0xE58CC0), rgb(0xF07B4A),
-                                                       rgb(0x6F9BFF), rgb(0x9EAAB6)};
+inline constexpr std::array<Colour, kNumHues> kHues = {rgb(0x56B4E9), rgb(0xE69F00), rgb(0x2BC298),
+                                                       rgb(0x7FBD1E), rgb(0xE88FC3), rgb(0xF99168),
+                                                       rgb(0x91A6FE), rgb(0xA0ACB8)};
 inline constexpr std::array<Colour, kNumHues> kDarkHues = {
-    rgb(0x0072B2), rgb(0xB86E00), rgb(0x00805D), rgb(0x857800),
+    rgb(0x0072B2), rgb(0xB86E00), rgb(0x00805D), rgb(0x4F7A00),
     rgb(0xA63F7D), rgb(0xBB450C), rgb(0x3A55CC), rgb(0x5A6877)};
 /// Colours of a scene's inks, and of the window around it.
 struct Theme {
@@ -47,7 +47,7 @@ struct Theme {
 };
 inline constexpr Theme kDark = {.ground = rgb(0x14171C),
                                 .panel = rgb(0x1C2027),
-                                .cell = rgb(0x23282F),
+                                .cell = rgb(0x20252C),
                                 .line = rgb(0x3A424E),
                                 .dim = rgb(0x98A2B0),
                                 .text = rgb(0xE8ECF1),
@@ -61,7 +61,7 @@ inline constexpr Theme kDark = {.ground = rgb(0x14171C),
                                 .button_over = rgb(0x3C4A5C),
                                 .pressed = rgb(0x4A6A88),
                                 .chosen = rgb(0x31536E),
-                                .fill = 0.5f,
+                                .fill = 0.52f,
                                 .hues = kHues};
 inline constexpr Theme kLight = {.ground = rgb(0xFFFFFF),
                                  .panel = rgb(0xF3F5F8),

@@ -28,12 +28,16 @@ State state_of(const BlockView& block) {
   return block.ref_cnt > 0 ? State::kInUse : State::kFree;
 }
 
+/// Of several fills side by side each leaves a gap to the next.
+float apart(float length) { return std::max(length - 1, 0.8f * length); }
+
 /// The owners' hues side by side, from the bottom up to `level` of the place.
 void fill_block(Scene& scene, const BlockView& block, const Place& at, float level) {
   if (at.h <= 0) return;
   const float w = at.w / static_cast<float>(std::max<size_t>(block.owners.size(), 1));
   for (size_t i = 0; i < block.owners.size(); ++i) {
-    const Place part{at.x + w * static_cast<float>(i), at.bottom() - at.h * level, w, at.h * level};
+    const Place part{at.x + w * static_cast<float>(i), at.bottom() - at.h * level, apart(w),
+                     at.h * level};
     scene.box(fmt::format("block {}/fill {}", block.id, i), part, soft(block.owners[i])).radius = 2;
   }
 }
@@ -44,7 +48,7 @@ void draw_bands(Scene& scene, const std::string& id, const Place& at,
   const auto count = std::min(owners.size(), kHues.size());  // then they begin again
   const float h = at.h / static_cast<float>(count);
   for (size_t i = 0; i < count; ++i) {
-    const Place band{at.x, at.y + h * static_cast<float>(i), at.w, h - 0.02f};  // apart for sure
+    const Place band{at.x, at.y + h * static_cast<float>(i), at.w, apart(h)};
     scene.box(fmt::format("{}/hue {}", id, owners[i]), band, soft(owners[i])).radius = 0;
   }
 }
@@ -57,7 +61,7 @@ void draw_slots(Scene& scene, const PoolView& pool, const BlockView& block, cons
     const bool filled = i < block.filled;
     const Paint fill = !filled   ? paint(Ink::kCell)
                        : one_hue ? soft(block.owners[0])
-                                 : paint(shared ? Ink::kNone : Ink::kCell);
+                                 : paint(shared ? Ink::kGround : Ink::kCell);
     Shape& slot = scene.box(id, at, fill, paint(Ink::kLine, 0.6f));
     slot.radius = 2;
     slot.thickness = 1;

@@ -74,7 +74,7 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
   if (parts.actions && !upright) layout.actions = from_bottom(kEdge, wide, kActions);
   layout.main = {kEdge, top, wide, bottom - top};
   if (upright && parts.side) {  // the picture, and the rest below it
-    layout.main.h = std::round((parts.actions ? 0.7f : 0.6f) * layout.main.h);
+    layout.main.h = std::round((parts.actions ? 0.72f : 0.6f) * layout.main.h);
     const float y = layout.main.bottom() + kGap;
     layout.side = {kEdge, y, inner, bottom - y};
   }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "common/console.h"
@@ -27,25 +28,12 @@ namespace {
 
 struct Options {
   kv::GenerateOptions model;
-  std::string page;
-  std::string script;
-  std::string trace;
-  std::string first;
-  std::string screenshot;
-  std::string pictures;
-  std::string svg;
-  std::string animate;
-  std::string size;
+  std::string page, script, trace, first, screenshot, pictures, svg, animate, size;
   std::string theme = "system";
   double scale = 0;
   double at = 1;  // a part of the last motion
-  int steps = 0;
-  int frames = 0;
-  bool headless = false;
-  bool rects = false;
-  bool commands = false;
-  bool frame_time = false;
-  bool no_motion = false;
+  int steps = 0, frames = 0;
+  bool headless = false, rects = false, commands = false, frame_time = false, no_motion = false;
   bool check_layout = false;
 };
 
@@ -214,7 +202,32 @@ void write_svg(const Options& options, const std::string& file, bool plays) {
                                  .room = {static_cast<float>(width), static_cast<float>(height)}}));
 }
 
+/// Refuses what was given and would do nothing.
+void refuse_unused(const Options& options) {
+  const bool svg = !(options.svg + options.animate).empty(), window = !options.headless && !svg;
+  const bool png = !options.screenshot.empty() || options.frame_time, seen = window || png;
+  const bool own = (options.page + options.script).empty();
+  const bool plays = !options.script.empty() && !window && !options.check_layout;
+  const std::tuple<const char*, bool, const char*> unused[] = {
+      {"--steps", options.steps > 0 && !plays, "--script, and --headless, --svg or --animate"},
+      {"--at", options.at < 1 && !png, "--screenshot"},
+      {"--theme", options.theme != "system" && !seen, "a window or --screenshot"},
+      {"--scale", options.scale != 0 && !seen, "a window or --screenshot"},
+      {"--size", !options.size.empty() && !seen && !svg, "a window, --screenshot or --svg"},
+      {"--screenshot", png && options.check_layout, "no --check-layout"},
+      {"--pictures", !options.pictures.empty() && (!window || plays), "no other option"},
+      {"--trace", !options.trace.empty() && !own, "a page of its own, so no page and no --script"},
+      {"--frames", options.frames > 0 && !window, "a window"},
+      {"--rects", options.rects && !window, "a window"}};
+  for (const auto& [name, found, wanted] : unused) {
+    if (!found) continue;
+    kv::user_error("{0}: found where it does nothing, wanted with {1}; or leave {0} out", name,
+                   wanted);
+  }
+}
+
 void run(const Options& options) {
+  refuse_unused(options);
   if (!options.pictures.empty()) return draw_pictures(options.pictures);
   if (!options.svg.empty()) write_svg(options, options.svg, false);
   if (!options.animate.empty()) write_svg(options, options.animate, true);
@@ -223,9 +236,6 @@ void run(const Options& options) {
   parse_size(options.size.empty() ? "1440x900" : options.size, width, height);
   if (options.scale != 0 && !(options.scale >= 0.5 && options.scale <= 4)) {
     kv::user_error("--scale: found {}, wanted 0.5 to 4, or 0 for the display's", options.scale);
-  }
-  if (!options.trace.empty() && !(options.page + options.script).empty()) {
-    kv::user_error("--trace has a page of its own: wanted no page and no --script beside it");
   }
   viz::Shell shell = make_shell(options);
   if (!options.page.empty()) {  // "7" is lesson 07's

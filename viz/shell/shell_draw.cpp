@@ -130,7 +130,9 @@ void Shell::draw_tabs(const Place& at) {
 
 void Shell::draw_main(const Place& at, float part, double seconds) {
   Stage& stage = tab().stage;
-  begin("page", at, false, on_phone_ ? ImGuiWindowFlags_HorizontalScrollbar : kFixed);
+  const Room& room = stage.scene().room();  // of a large window: rounded as its place is
+  const bool fits = part * room.w < at.w + 1 && part * room.h < at.h + 1;
+  begin("page", at, false, fits ? kFixed : ImGuiWindowFlags_HorizontalScrollbar);
   panned_ = {};
   const SceneClick click = draw_scene(ui_, stage.scene(), stage.drawn(), part);
   pan_picture(part, seconds);
@@ -186,7 +188,7 @@ void Shell::draw_controls() {
 }
 
 void Shell::draw_side(const Place& at, bool counts) {
-  begin("side", at, true, ImGuiWindowFlags_NoScrollbar);
+  begin("side", at, true, on_phone_ ? ImGuiWindowFlags_NoScrollbar : 0);
   ui_.begin_small();
   const bool low = on_phone_ && !upright_;  // the counters alone would fill it
   if (low) draw_controls();
@@ -268,7 +270,7 @@ void Shell::draw_player(const Place& at) {
   const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 4 * ImGui::GetFontSize();
   float rest = 0;
   for (const char* label :
-       {"Undo", "Reset", few ? "" : "Redo", few ? "" : ">_", told ? "Close film" : ""}) {
+       {"Undo", "Reset", on_phone_ ? "" : "Redo", few ? "" : ">_", told ? "Close film" : ""}) {
     if (*label != '\0') rest += button_width(label) + spacing;
   }
   if (!few && !films) rest += slider + speed_width() + 2 * spacing;

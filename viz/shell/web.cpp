@@ -170,6 +170,9 @@ EMSCRIPTEN_KEEPALIVE int web_busy() {
   return g_shell->is_busy() || !g_keys.empty() || ImGui::GetIO().WantTextInput ? 1 : 0;
 }
 
+/// A field has the keys: a phone shows its keyboard.
+EMSCRIPTEN_KEEPALIVE int web_types() { return ImGui::GetIO().WantTextInput ? 1 : 0; }
+
 EMSCRIPTEN_KEEPALIVE void web_mouse(float x, float y, int down) {
   ImGuiIO& io = ImGui::GetIO();
   io.MousePos = ImVec2(x, y);

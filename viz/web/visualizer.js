@@ -12,6 +12,7 @@
 
 const canvas = document.getElementById('canvas')
 const message = document.getElementById('message')
+const keyboard = document.getElementById('keyboard')
 const progress = document.querySelector('progress')
 
 /** Points that a page needs; a smaller window shrinks it. On a phone controls are as large as a finger: below the picture if it is held upright. */
@@ -67,9 +68,7 @@ function pageOpened(lesson, title, byHand) {
   document.title = `${/^\d/.test(lesson) ? `${lesson} ` : ''}${title} | Page by Page`
   if (!byHand) return
   const words = new URLSearchParams(location.hash.slice(1))
-  words.delete('s')
-  words.delete('step')
-  words.delete('play')
+  for (const word of ['s', 'step', 'play']) words.delete(word)
   words.set('page', lesson)
   history.replaceState(null, '', `#${words}`)
 }
@@ -135,14 +134,14 @@ function follow(event) {
 }
 
 canvas.addEventListener('pointerdown', (event) => {
-  canvas.focus({ preventScroll: true })
+  if (document.activeElement !== keyboard) canvas.focus({ preventScroll: true })
   canvas.setPointerCapture(event.pointerId)
   finger = event.pointerType === 'touch' ? { start: event, way: '', at: at(event), y: event.clientY } : null
   if (finger === null) press(event)
 })
 canvas.addEventListener('pointermove', (event) => finger === null ? pointer(event, event.buttons !== 0) : follow(event))
 canvas.addEventListener('pointerup', (event) => {
-  if (finger?.way === '') press(finger.start)
+  if (finger?.way === '') press(finger.start), openKeyboard(event)
   if (finger?.way === 'scrolls') events.push({ ...nowhere, down: false })
   else pointer(event, false)
   finger = null
@@ -158,34 +157,53 @@ canvas.addEventListener('wheel', (event) => {
   program?._web_wheel(-event.deltaY / (event.deltaMode === 0 ? 100 : 3))
 }, { passive: false })
 
+/** A phone shows its keyboard if an element for text gets the focus while a touch is handled: so the frames that press a field come at once. */
+function openKeyboard({ clientX, clientY }) {
+  for (wake(); program && events.length > 0;) draw(before)
+  if (!program || !draw(before) || !program._web_types()) return  // one more: Dear ImGui says in the next frame what it wants
+  keyboard.value = written = ' '
+  Object.assign(keyboard.style, { left: `${clientX}px`, top: `${clientY}px` })  // where the browser scrolls to
+  keyboard.blur(), keyboard.focus({ preventScroll: true })  // shown again where it was put away
+}
+canvas.addEventListener('mousedown', (event) => document.activeElement === keyboard && event.preventDefault())  // of the same touch
+
+/** A phone's keyboard mends words that it has written before. What it changed is deleted and typed again. */
+let written = ' '
+keyboard.addEventListener('input', () => {
+  const old = [...written], now = [...keyboard.value]
+  const same = [...old, 0].findIndex((letter, i) => letter !== now[i])
+  for (let i = same; i < old.length; ++i) for (const down of [1, 0]) sendKey('Backspace', down)
+  for (const letter of now.slice(same)) program._web_letter(letter.codePointAt(0))
+  if (now.length === 0) keyboard.value = ' '  // so that there is something to delete again
+  written = keyboard.value
+})
+
+const sendKey = (name, down, control, shift) =>
+  program.ccall('web_key', 'number', ['string', 'number', 'number', 'number'], [name, down, control ? 1 : 0, shift ? 1 : 0])
 function key(event, down) {
   if (!program) return
   const control = event.ctrlKey || event.metaKey
-  const keepsTab = program.ccall('web_key', 'number', ['string', 'number', 'number', 'number'], [event.key, down, control ? 1 : 0, event.shiftKey ? 1 : 0])
   const isText = [...event.key].length === 1 && !control
+  if (event.target === keyboard && (isText || event.key === 'Backspace')) return  // 'input' tells it
+  const keepsTab = sendKey(event.key, down, control, event.shiftKey)
   if (down && isText) program._web_letter(event.key.codePointAt(0))
   // Tab leaves the page, but for a field that it completes, and for the next control.
   if (isText || (keepsTab && event.key === 'Tab') || /^(Arrow|Home|End|Backspace)/.test(event.key) || (control && /^[azyc]$/.test(event.key))) event.preventDefault()
 }
-canvas.addEventListener('keydown', (event) => key(event, 1))
-canvas.addEventListener('keyup', (event) => key(event, 0))
+for (const element of [canvas, keyboard]) {
+  for (const [name, down] of [['keydown', 1], ['keyup', 0]]) element.addEventListener(name, (event) => key(event, down))
+}
 for (const name of ['pointerdown', 'pointerup', 'pointermove', 'pointerleave', 'wheel', 'keydown', 'keyup']) canvas.addEventListener(name, wake)
 canvas.addEventListener('webglcontextlost', () => tell('The browser took the graphics away from this page. Reload it to start over.'))
 
+let isDown = false
 function takeEvents() {
-  let last = null
-  while (events.length > 0) {
-    const next = events[0]
-    if (last !== null && next.down !== last.down) break
-    last = events.shift()
-    if (takeEvents.down !== last.down) {
-      takeEvents.down = last.down
-      break
-    }
-  }
-  if (last) program._web_mouse(last.x, last.y, last.down ? 1 : 0)
+  const change = events.findIndex(({ down }) => down !== isDown)
+  const last = events.splice(0, change < 0 ? events.length : Math.max(change, 1)).at(-1)
+  if (!last) return
+  isDown = last.down
+  program._web_mouse(last.x, last.y, isDown ? 1 : 0)
 }
-takeEvents.down = false
 
 // ---- frames
 
@@ -195,14 +213,17 @@ function wake() { livelyUntil = performance.now() + 1000 }
 
 function frame(now) {
   if (events.length > 0) wake()  // on a busy machine they wait for frames
+  if (document.activeElement === keyboard && !program._web_types()) canvas.focus({ preventScroll: true })
+  if (draw(now)) requestAnimationFrame(frame)
+}
+
+/** Draws a frame, if something may have changed. False after an error of the program. */
+function draw(now) {
   const sharp = window.devicePixelRatio || 1
   const width = Math.max(1, Math.round(canvas.clientWidth * sharp))
   const height = Math.max(1, Math.round(canvas.clientHeight * sharp))
   const isSame = canvas.width === width && canvas.height === height
-  if (isSame && !copying && now > livelyUntil && !program._web_busy()) {  // no frame is drawn where nothing moves
-    before = now
-    return requestAnimationFrame(frame)
-  }
+  if (isSame && !copying && now > livelyUntil && !program._web_busy()) return (before = now, true)  // nothing moves
   if (!isSame) Object.assign(canvas, { width, height })
   const needs = least()
   const fits = Math.min(canvas.clientWidth / needs.width, canvas.clientHeight / needs.height)
@@ -215,11 +236,11 @@ function frame(now) {
   } catch (error) {
     console.error(error)
     tell('The visualizer has stopped because of an error of its own. Reload the page to start over.')
-    return
+    return false
   }
   before = now
   if (!document.body.dataset.ready) document.body.dataset.ready = performance.now().toFixed(0)
-  requestAnimationFrame(frame)
+  return true
 }
 
 async function start() {

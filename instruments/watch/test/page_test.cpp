@@ -13,6 +13,7 @@
 #include "instruments/watch/sockets/sockets.h"
 #include "tests/support/temp_dir.h"
 #include "tests/viz/page_fixture.h"
+#include "viz/drawing/layout.h"
 #include "viz/shell/session.h"
 
 namespace watch {
@@ -152,6 +153,7 @@ TEST_CASE_FIXTURE(Fixture, "watched: what cannot be watched is refused") {
   check_refused("next", "nothing is watched");
   run({"watch example", "next 5"});
   CHECK(value("batch") == 5);
+  CHECK(viz::layout_faults(page.scene({viz::kTextWidth, 475})).empty());  // nothing is evicted
   run("watch example");  // from its beginning
   CHECK(value("batch") == 0);
 }
@@ -171,10 +173,7 @@ struct Live {
     return session.page().counter(counter).value();
   }
   std::string state() {
-    std::string text;
-    for (const std::string& name : session.page().counter_names()) {
-      text += name + "=" + std::to_string(value(name)) + " ";
-    }
+    std::string text = kvtest::state_of(session.page());
     for (const std::string& word : words_of(session.page().scene(kLarge))) {
       text += word + " ";
     }

@@ -26,7 +26,7 @@ SharingPage::SharingPage(const viz::PageContext& context)
            .summary =
                "A fork shares its parent's blocks. A write into a shared block copies it first.",
            .opening = {"new A", "write A \"The sky was dark and it\""},
-           .least = {340, 500}},
+           .least = {340, 325}},
           context) {
   declare_simulator();
   const std::vector<viz::Argument> args{viz::number("N", 1, 8).field("sequences", "3"),
@@ -42,41 +42,35 @@ SharingPage::SharingPage(const viz::PageContext& context)
   reset();
 }
 
-/// The verbs with which sequences grow.
-std::vector<viz::Verb> SharingPage::growing_verbs() {
-  const viz::Argument name = viz::word("NAME");
-  const viz::Argument tokens = viz::number("TOKENS", 1, 1 << 20).field("tokens", "10");
-  return {{"append",
-           {name, tokens},
-           "NAME grows by TOKENS; a shared last block that is not full is copied first",
-           [this](auto& w) { return simulator_->append({w[0].text}, w[1].number); },
-           [this](auto& w) { return simulator_->why_not_append({w[0].text}, w[1].number); }},
-          {"append all",
-           {tokens},
-           "every sequence grows by TOKENS, or none if the pool cannot hold them all",
-           [this](auto& w) { return simulator_->append(simulator_->all().names(), w[0].number); },
-           [this](auto& w) {
-             return simulator_->why_not_append(simulator_->all().names(), w[0].number);
-           }},
-          {"write",
-           {name, viz::text("TEXT").field("text", "and then")},
-           "NAME grows by the words of TEXT, each a token",
-           [this](auto& w) {
-             const std::vector<std::string> words = viz::words_of(w[1].text);
-             return simulator_->append({w[0].text}, static_cast<int>(words.size()), words);
-           },
-           [this](auto& w) {
-             const int words = viz::words_in(w[1].text);
-             if (words == 0) return std::string("there is no word in it");
-             return simulator_->why_not_append({w[0].text}, words);
-           }}};
-}
-
 void SharingPage::declare_simulator() {
   const viz::Argument name = viz::word("NAME");
-  declare_own(growing_verbs());
+  const viz::Argument tokens = viz::number("TOKENS", 1, 1 << 20).field("tokens", "10");
   declare_own(
-      {{"new",
+      {{"append",
+        {name, tokens},
+        "NAME grows by TOKENS; a shared last block that is not full is copied first",
+        [this](auto& w) { return simulator_->append({w[0].text}, w[1].number); },
+        [this](auto& w) { return simulator_->why_not_append({w[0].text}, w[1].number); }},
+       {"append all",
+        {tokens},
+        "every sequence grows by TOKENS, or none if the pool cannot hold them all",
+        [this](auto& w) { return simulator_->append(simulator_->all().names(), w[0].number); },
+        [this](auto& w) {
+          return simulator_->why_not_append(simulator_->all().names(), w[0].number);
+        }},
+       {"write",
+        {name, viz::text("TEXT").field("text", "and then")},
+        "NAME grows by the words of TEXT, each a token",
+        [this](auto& w) {
+          const std::vector<std::string> words = viz::words_of(w[1].text);
+          return simulator_->append({w[0].text}, static_cast<int>(words.size()), words);
+        },
+        [this](auto& w) {
+          const int words = viz::words_in(w[1].text);
+          if (words == 0) return std::string("there is no word in it");
+          return simulator_->why_not_append({w[0].text}, words);
+        }},
+       {"new",
         {name},
         "a sequence NAME with an empty table; it takes no block before its first token",
         [this](auto& w) { return simulator_->add(w[0].text); },
@@ -188,10 +182,18 @@ void SharingPage::refused(const viz::Command& command, const std::string& why) {
   before_ = now_;
 }
 
-/// The sequence that the buttons are for: the selected one, or the last.
+/// The last sequence whose next token has no block of its own yet; null if there is none.
+const viz::TableCard* SharingPage::to_write() const {
+  const auto found = std::find_if(now_.tables.rbegin(), now_.tables.rend(), [](const auto& one) {
+    return !one.ended && (one.ref_cnts.empty() || one.ref_cnts.back() > 1);
+  });
+  return found == now_.tables.rend() ? nullptr : &*found;
+}
+
+/// The sequence that the buttons are for: the selected one, or the one to write, or the last.
 std::string SharingPage::chosen() const {
   if (viz::find_card(now_.tables, selected()) != nullptr || now_.tables.empty()) return selected();
-  return now_.tables.back().sequence.name;
+  return (to_write() != nullptr ? *to_write() : now_.tables.back()).sequence.name;
 }
 
 std::vector<viz::Counter> SharingPage::counters() const {
@@ -239,7 +241,6 @@ std::vector<viz::Button> SharingPage::actions() const {
   if (all.empty()) return {add};
   const Simulator::Sequence& one = all.at(chosen());
   const std::string& name = one.name;
-  const BlockTable& table = manager().table(one.number);
   const auto append = [&](int tokens, char key) {
     return viz::Button{fmt::format("{}/append {}", name, tokens), fmt::format("+{}", tokens),
                        fmt::format("append {} {}", name, tokens), "", key};
@@ -257,14 +258,15 @@ std::vector<viz::Button> SharingPage::actions() const {
       fork(3, "Fork x3", 'X'),
       {name + "/write", "Write", fmt::format("write {} {}", name, next_word(one)), "", 'W'},
       {name + "/free", "Free", "free " + name, "", 'E'}};
+  const viz::TableCard* const next = to_write();
+  const std::string writer = next != nullptr ? next->sequence.name : name;
+  const bool full = !why_not(viz::parse_command("write " + writer + " on")).empty();
   viz::Button &forks = row[3], &writes = row[5], &frees = row[6];
-  const bool full = !why_not(viz::parse_command(writes.command)).empty();
-  const bool fresh = one.written.empty() || manager().pool().ref_cnt(table.block_ids().back()) > 1;
   viz::Button& asked = full                                 ? frees
-                       : fresh                              ? writes
+                       : next != nullptr                    ? writes
                        : manager().pool().num_shared() == 0 ? forks
                                                             : frees;
-  asked.asked = true;
+  asked.asked = &asked != &writes || writer == name;  // else it is another one's turn
   return row;
 }
 

@@ -213,7 +213,8 @@ class Motion {
 viz::Scene sharing_scene(const viz::Room& room, const Shown& before, const Shown& now,
                          const std::string& selected) {
   constexpr float kFoot = 24;
-  const float note = viz::is_narrow(room) ? 62 : 44;
+  // On a phone the pool has this room until a refusal is told, so that all is seen at once.
+  const float note = !viz::is_narrow(room) ? 44 : now.refusal.empty() ? 0 : 62;
   viz::Scene scene(room);
   const Place all = Place{0, 0, room.w, room.h}.inset(6);
   const bool left_out =

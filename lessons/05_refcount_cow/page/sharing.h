@@ -51,12 +51,12 @@ class SharingPage : public viz::PoolPage<Shown, PoolSize, LiveSharing> {
   void changed() override;
   void refused(const viz::Command& command, const std::string& why) override;
   void declare_simulator();
-  std::vector<viz::Verb> growing_verbs();
   std::string start_live(bool beams, const viz::Words& words);
   const BlockManager& manager() const {
     return live_.running() ? live_.manager() : simulator_->manager();
   }
   std::vector<BlockCopy> copies() const;
+  const viz::TableCard* to_write() const;
   std::string chosen() const;
 
   std::unique_ptr<Simulator> simulator_;

@@ -130,7 +130,7 @@ Tiles fit_tiles(const viz::Room& room, const Shown& shown) {
   const int longest = large_words ? static_cast<int>(shown.queue.size()) : shown.max_queued;
   Tiles best;
   for (int columns = large_words ? 5 : 1; columns <= (large_words ? 5 : count); ++columns) {
-    const int queued = longest > 0 ? longest : count;
+    const int queued = longest > 0 ? longest : large_words ? 1 : count;
     Tiles tiles{.columns = columns, .queue_rows = (queued + columns - 1) / columns};
     tiles.table_rows = std::max(tiles.queue_rows, (held - 1 + columns - 1) / columns);
     const auto rows = static_cast<float>(tiles.queue_rows + tiles.table_rows);
