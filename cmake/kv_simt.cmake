@@ -7,20 +7,20 @@ set(CMAKE_CUDA_ARCHITECTURES simulated)
 
 # A .cu file finds simt/include instead of CUDA.
 set(KV_SIMT_FLAGS -DKV_SIMT=1 -isystem "${PROJECT_SOURCE_DIR}/simt/include" -fno-strict-aliasing
-  -Wno-unknown-pragmas -Wno-unused -Wno-maybe-uninitialized -D__CUDA_ARCH_LIST__=800)
+  -Wno-unknown-pragmas -Wno-unused -D__CUDA_ARCH_LIST__=800)
 # A tool looks at kernels: host code is compiled the same way in all of these builds (and looked at by the
 # preset asan) and in the preset ci, so that ccache compiles it once. With frame pointers reports show where an
 # array came from.
 set(KV_FRAME_POINTERS ON)
 if(KV_SIMT_TOOL)
   string(TOUPPER "SIMT_${KV_SIMT_TOOL}" KV_SIMT_DEFINES)
-  list(APPEND KV_SIMT_FLAGS -D${KV_SIMT_DEFINES}=1)
+  list(APPEND KV_SIMT_FLAGS -D${KV_SIMT_DEFINES}=1 -Wno-maybe-uninitialized)
 endif()
-if(KV_SIMT_TOOL STREQUAL "asan")
-  list(APPEND KV_SIMT_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=undefined -O1)
+if(KV_SIMT_TOOL STREQUAL "asan")  # at -O0 a learner's variables are in memory, which simt/worker.h fills
+  list(APPEND KV_SIMT_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=undefined -O$<NOT:$<BOOL:$<TARGET_PROPERTY:KV_ONLY_WARN>>>)
   add_link_options(-fsanitize=address,undefined)
 elseif(KV_SIMT_TOOL STREQUAL "tsan")
-  list(APPEND KV_SIMT_FLAGS -fsanitize=thread -O1)
+  list(APPEND KV_SIMT_FLAGS -fsanitize=thread -O1 -fsanitize-coverage=trace-pc)
   add_link_options(-fsanitize=thread)
 elseif(KV_SIMT_TOOL STREQUAL "trace")  # calls at every access, which simt/trace.cpp takes
   list(APPEND KV_SIMT_FLAGS -fsanitize=thread -O1 -fno-tree-sra -fno-ipa-sra)

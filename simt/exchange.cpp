@@ -17,6 +17,13 @@ void for_each_lane(unsigned lanes, F f) {
   for (; lanes != 0; lanes &= lanes - 1) f(static_cast<size_t>(std::countr_zero(lanes)));
 }
 
+/// How many arrivals are to come in each phase, how many have, and the phase.
+struct Mbarrier {
+  uint16_t expected, arrived;
+  uint32_t phase;
+};
+static_assert(sizeof(Mbarrier) == sizeof(uint64_t));
+
 float bf16_at(uint32_t pair, int half) {
   return std::bit_cast<float>(half == 0 ? pair << 16 : pair & 0xFFFF0000u);
 }
@@ -121,15 +128,6 @@ void load_matrices(uint32_t (&r)[4], const void* row, bool transposed, Where whe
   };
   meet({"ldmatrix", where, ~0u, &mine, exchange, /*orders_memory=*/false});
 }
-
-namespace {
-/// How many arrivals are to come in each phase, how many have, and the phase.
-struct Mbarrier {
-  uint16_t expected, arrived;
-  uint32_t phase;
-};
-static_assert(sizeof(Mbarrier) == sizeof(uint64_t));
-}  // namespace
 
 void init_mbarrier(uint64_t* barrier, int arrivals) {
   *barrier = std::bit_cast<uint64_t>(Mbarrier{static_cast<uint16_t>(arrivals), 0, 0});

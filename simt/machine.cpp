@@ -66,9 +66,7 @@ class Gpu {
 
  private:
   Gpu() {
-    for (unsigned w = 1; w < options().workers; ++w) {
-      others_.emplace_back([this, w] { loop(w); });
-    }
+    for (unsigned w = 1; w < options().workers; ++w) others_.emplace_back([this, w] { loop(w); });
   }
   ~Gpu() {
     {
@@ -139,6 +137,12 @@ extern "C" void __asan_on_error() {
   if (in_kernel) std::fprintf(stderr, "simulated GPU: %s\n", name_of_thread().c_str());
 }
 extern "C" void __ubsan_on_report() { __asan_on_error(); }
+#endif
+
+#ifdef SIMT_TSAN  // kernels call it after each branch
+extern "C" void __sanitizer_cov_trace_pc() {
+  if (in_kernel) ++Worker::here().running().num_steps;
+}
 #endif
 
 void run(const Grid& grid) { Gpu::instance().run(grid); }

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <exception>
 #include <map>
+#include <mutex>
 #include <new>
 #include <sstream>
 #include <string>
@@ -37,7 +39,8 @@ struct Thread {
   Fiber* fiber = nullptr;      // null: has not begun
   const Call* call = nullptr;  // null: does not wait
   bool ended = false;
-  bool waited = false;  // for the kernels before its own
+  bool waited = false;     // for the kernels before its own
+  uint64_t num_steps = 0;  // from branch to branch, counted where races are looked for
   struct Copy {
     void* to;
     const void* from;
@@ -66,6 +69,18 @@ inline std::string name_of_thread() {
   return text("CTA ", of(blockIdx), " thread ", of(threadIdx), ", launch ", num_launches);
 }
 
+/// By kernel: 1 once thread 0 has done most of a CTA's work, 2 or 3 once others have done much.
+struct Shares {
+  std::mutex mutex;
+  std::map<const void*, int> of;
+  ~Shares() {
+    for (const auto& [kernel, seen] : of) {
+      if (seen == 1)
+        std::printf("(!) In a kernel thread 0 does most of the work: right, but slow.\n");
+    }
+  }
+};
+
 /// Runs CTAs, one at a time, on the OS thread that it belongs to.
 class Worker {
  public:
@@ -85,7 +100,7 @@ class Worker {
     go_on();  // comes back when all have ended or none can go on
     if (observer != nullptr) observer->on_cta_end();
     if (error_ == nullptr && num_alive_ > 0) fail("deadlock");
-    if (error_ == nullptr) return;
+    if (error_ == nullptr) return note_shares();
     for (Fiber& fiber : fibers_) fiber.rewind();  // some were left in the middle
     std::rethrow_exception(std::exchange(error_, nullptr));
   }
@@ -117,6 +132,17 @@ class Worker {
  private:
   static unsigned bit(const Thread& thread) { return 1u << thread.number % 32; }
   Warp& warp_of(const Thread& thread) { return warps_[thread.number / 32]; }
+
+  void note_shares() const {
+    const auto [least, most] = std::ranges::minmax_element(threads_, {}, &Thread::num_steps);
+    const uint64_t idle = least->num_steps, more = most->num_steps - idle;
+    if (threads_.size() < 32 || more <= 12 * idle) return;  // little to share
+    uint64_t all = 0;
+    for (const Thread& thread : threads_) all += thread.num_steps - idle;
+    static Shares shares;
+    const std::scoped_lock lock(shares.mutex);
+    shares.of[grid_->kernel] |= 2 * more <= all || most->number > 0 ? 2 : 1;
+  }
 
   void begin(const Grid& grid, size_t cta) {
     const Quiet quiet;
@@ -167,6 +193,12 @@ class Worker {
     for (;;) worker.run_thread();
   }
 
+  /// What a kernel's variables hold before they are set, where they are in memory: NaN, or -1.
+  static __attribute__((noinline)) void fill_stack() {
+    volatile uint64_t below[2048];
+    for (volatile uint64_t& word : below) word = ~uint64_t{};
+  }
+
   void run_thread() {
     if (kFindsRaces) {
       const Quiet quiet;
@@ -175,6 +207,9 @@ class Worker {
     acquire(&launched);
     acquire(&begun_);
     acquire(&ctas_[(num_ctas_ + 1) % 2]);  // the CTA before had the same shared memory
+#ifdef SIMT_ASAN
+    fill_stack();
+#endif
     in_kernel = true;
     try {
       grid_->call(grid_->arguments);

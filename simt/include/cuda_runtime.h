@@ -80,30 +80,14 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
   return *p = {"simulated GPU", 8, 0, simt::options().memory}, cudaSuccess;
 }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  switch (attribute) {
-    case cudaDevAttrMultiProcessorCount:
-      *value = static_cast<int>(simt::options().workers);
-      break;
-    case cudaDevAttrL2CacheSize:
-      *value = 1 << 20;
-      break;
-    case cudaDevAttrComputeCapabilityMajor:
-      *value = 8;
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = 227 << 10;
-      break;
-  }
+  *value = attribute == cudaDevAttrMultiProcessorCount ? static_cast<int>(simt::options().workers)
+           : attribute == cudaDevAttrL2CacheSize       ? 1 << 20
+           : attribute == cudaDevAttrComputeCapabilityMajor ? 8
+                                                            : 227 << 10;
   return cudaSuccess;
 }
-template <class F>
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, F) {
-  return cudaSuccess;
-}
-template <class F>
-cudaError_t cudaFuncSetAttribute(F, cudaFuncAttribute, int) {
-  return cudaSuccess;
-}
+inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, auto) { return cudaSuccess; }
+inline cudaError_t cudaFuncSetAttribute(auto, cudaFuncAttribute, int) { return cudaSuccess; }
 
 // --- streams, events and graphs: a graph is a list of work
 
@@ -112,9 +96,7 @@ struct CUstream_st {
   bool captures = false;
   SimtWork work;
 };
-struct CUevent_st {
-  std::chrono::steady_clock::time_point at;
-};
+struct CUevent_st : std::chrono::steady_clock::time_point {};
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
 using cudaGraph_t = SimtWork*;
@@ -143,18 +125,16 @@ inline cudaError_t cudaDeviceSynchronize() { return simt::host_waits(), cudaSucc
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return *event = new CUevent_st, cudaSuccess;
 }
-inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  return cudaEventCreateWithFlags(event, 0);
-}
+inline cudaError_t cudaEventCreate(cudaEvent_t* e) { return cudaEventCreateWithFlags(e, 0); }
 inline cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return simt::host_waits(), cudaSuccess; }
 inline cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t = nullptr) {
-  return event->at = std::chrono::steady_clock::now(), cudaSuccess;
+  return *event = {std::chrono::steady_clock::now()}, cudaSuccess;
 }
 inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t a, cudaEvent_t b) {
-  return *ms = std::chrono::duration<float, std::milli>(b->at - a->at).count(), cudaSuccess;
+  return *ms = std::chrono::duration<float, std::milli>(*b - *a).count(), cudaSuccess;
 }
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   return stream->captures = true, cudaSuccess;
@@ -207,9 +187,7 @@ enum cudaLaunchAttributeID {
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
   struct {
-    struct {
-      unsigned x, y, z;
-    } clusterDim;
+    dim3 clusterDim;
     int programmaticStreamSerializationAllowed;
   } val;
 };

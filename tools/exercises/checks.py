@@ -50,8 +50,7 @@ def second_look(lesson, step, result, folder, passing=(), on_cpu=True):
 
 def by_sanitizers(lesson, result, folder):
     target = f"{lesson.target}_exercise_asan"
-    ok, _ = runs.build(folder, [target])
-    if not ok:
+    if not runs.build(folder, [target])[0]:
         return []
     binary = runs.program(folder, target)
     command = [str(binary), runs.only(result.case), "--no-colors=true", "--no-intro=true", "--no-version=true"]
@@ -72,7 +71,6 @@ def words_of(said, binary, endless=""):
               and (ROOT / frame[1]).is_file()]
     mine = [frame for frame in frames if "exercise" in frame[1].parts]
     access = re.search(r"^(READ|WRITE) of size (\d+)", said, re.M)
-    lines = []
     if endless and asan and asan[1] == "ABRT" and "Assertion" not in said:
         lines = [endless, "After that time it was at" if mine else "After that time it was in none of your functions."]
     elif ubsan:
@@ -195,6 +193,7 @@ def note(lesson, tool, results):
 
 def look(lesson, step, folder, must):
     """(state, lines) of a kernel that passes its tests: passes, fails, or a mark until the tools' builds are there."""
+    marks = []
     for tool in lesson.tools_left(step):
         if not must and not is_ready(lesson, folder, tool):
             return "mark", [f"Step {step.number} counts when --races and --bounds have found nothing in it, too. Their builds are not there yet;",
@@ -204,11 +203,12 @@ def look(lesson, step, folder, must):
         if results is None or bad:
             lines = [line for finding in bad.findings for line in finding] if bad else [f"What --{tool} needs does not build."]
             finds = re.search(r"^(a race|an overrun|undefined behaviour)", "\n".join(lines), re.M)
-            what = f'--{tool} finds something in "{bad.case}":' if finds else f'"{bad.case}" fails in the build of --{tool}, where a variable that ' \
-                "nothing has written has other bits. Does yours begin with what it needs?" if bad else ""
+            unset = f"where a variable that nothing has written {'is NaN, or -1' if tool == 'bounds' else 'has other bits'}. Does yours begin with what it needs?"
+            what = f'--{tool} finds something in "{bad.case}":' if finds else f'"{bad.case}" fails in the build of --{tool}, {unset}' if bad else ""
             return "fails", [what, "", *lines] if bad else lines
         note(lesson, tool, results)
-    return "passes", []
+        marks += re.findall(r"^\(!\) .*", "\n".join(result.output for result in results), re.M)
+    return "passes", marks[:1]
 
 
 # --- a rule that no test can see; the simulated GPU sees the others

@@ -220,14 +220,19 @@ TEST_CASE("by priority, a preempted request waits after a more important one") {
 
 TEST_CASE("a preempted request starts again, and is listed as resumed") {
   Server s(16, 4);
-  s.submit(1, range(0, 9), 4);
+  s.submit(3, range(0, 9), 1);
   s.step();
-  s.reset_prefix_cache(true);
+  s.finish(3);
+  s.submit(1, range(0, 9), 4);
+  s.schedule();
+  s.reset_prefix_cache(true);           // before 1 has generated a token
+  CHECK(s.request(1).num_cached == 8);  // when it last started
   s.submit(2, range(100, 103), 4);
   const lesson08::SchedulerOutput& output = s.schedule();
+  CHECK(s.request(1).num_cached == 0);
   CHECK(s.books.prefix_cache_stats().queries == 3);  // 1 was counted before the reset
   CHECK(output.preempted == Ids{1});
   CHECK(output.resumed == Ids{1});
   CHECK(output.started == Ids{2});
-  CHECK(output.chunks == Chunks{{1, 10}, {2, 3}});
+  CHECK(output.chunks == Chunks{{1, 9}, {2, 3}});
 }
