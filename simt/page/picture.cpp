@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "common/table.h"
-#include "viz/drawing/empty_scene.h"
 #include "viz/drawing/parts.h"
 #include "viz/drawing/text_room.h"
 
@@ -357,12 +356,7 @@ std::string sum_of(const TrafficLine& line, const WarpRequest& request) {
 }
 
 Scene warp_scene(const Room& room, const WarpView& view) {
-  if (view.traffic->lines.empty()) {
-    return empty_scene(
-        room,
-        "No recording is open. One of the buttons opens one: the loads and stores of "
-        "a kernel that ran on the simulated GPU.");
-  }
+  if (view.traffic->lines.empty()) return empty_scene(room, "No recording is open.");
   Scene scene(room);
   const TrafficLine& line = view.traffic->lines.at(static_cast<size_t>(view.line));
   const WarpRequest& request = line.shown.at(static_cast<size_t>(view.request));

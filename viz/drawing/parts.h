@@ -149,6 +149,9 @@ float chips(Scene& scene, const std::string& id, const Place& at, const std::vec
 /// empty). "id", "id/text 0", "id/arrow". It comes `when`. Returns its place.
 Place note(Scene& scene, const std::string& id, const Place& at, const std::string& text,
            const std::string& points_at = {}, Ink ink = Ink::kMark, Span when = {});
+/// The picture of a page on which nothing has been done says where to begin. In a text, where a
+/// film may begin with it, it is empty.
+Scene empty_scene(const Room& room, std::string_view words);
 /// A heading over a part of the scene.
 void heading(Scene& scene, const std::string& id, const Place& at, const std::string& text);
 /// A number that has changed: what lies between is seen during the motion. Its id has its value:

@@ -93,6 +93,7 @@ class Shell {
     std::vector<Scenario> films;  // its scenarios, in order; live runs come last
     Stage stage = {};             // the page's picture
     Stage figures = {};           // its counters
+    const Page& page() const { return std::as_const(*session).page(); }  // it need not open
     int64_t revision = 0;         // of the session, when it was shown last
     std::string selected = {};    // on the page, then
   };

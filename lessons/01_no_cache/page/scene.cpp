@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "common/table.h"
-#include "viz/drawing/empty_scene.h"
 #include "viz/drawing/parts.h"
 #include "viz/drawing/text_room.h"
 
@@ -246,11 +245,8 @@ void draw_sums(viz::Scene& scene, const TriangleView& view, const viz::Place& at
 }  // namespace
 
 viz::Scene triangle_scene(const viz::Room& room, const TriangleView& view) {
-  if (view.passes.empty()) {
-    return viz::empty_scene(room,
-                            "No pass yet. \"Generate\" lets the engine continue the prompt: each "
-                            "pass is a row here, and each step one pass.");
-  }
+  if (view.passes.empty())
+    return viz::empty_scene(room, "No pass yet: \"Generate\" runs the first.");
   viz::Scene scene(room);
   const auto ran = static_cast<float>(view.passes.size() - view.seen);
   scene.lasts(std::clamp(0.4f + 0.3f * ran, 0.6f, 3.0f));

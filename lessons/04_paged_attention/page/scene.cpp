@@ -5,7 +5,6 @@
 
 #include "common/hash.h"
 #include "kernels/attention/contract.h"
-#include "viz/drawing/empty_scene.h"
 #include "viz/drawing/parts.h"
 #include "viz/drawing/text_room.h"
 #include "walk.h"
@@ -341,10 +340,8 @@ class WalkPage::Painter {
 };
 
 viz::Scene WalkPage::scene(const viz::Room& room) {
-  if (walk_) return Painter(*this, room).draw();
-  return viz::empty_scene(room,
-                          "No walk yet. \"Walk\" runs the prompt through the model, and shows how "
-                          "its last token's query reads the keys, tile by tile.");
+  return walk_ ? Painter(*this, room).draw()
+               : viz::empty_scene(room, "No walk yet: \"Walk\" begins one.");
 }
 
 }  // namespace lesson04
