@@ -149,8 +149,7 @@ float chips(Scene& scene, const std::string& id, const Place& at, const std::vec
 /// empty). "id", "id/text 0", "id/arrow". It comes `when`. Returns its place.
 Place note(Scene& scene, const std::string& id, const Place& at, const std::string& text,
            const std::string& points_at = {}, Ink ink = Ink::kMark, Span when = {});
-/// The picture of a page on which nothing has been done says where to begin. In a text, where a
-/// film may begin with it, it is empty.
+/// Says where to begin where nothing has been done; empty in a text, as a film may begin with it.
 Scene empty_scene(const Room& room, std::string_view words);
 /// A heading over a part of the scene.
 void heading(Scene& scene, const std::string& id, const Place& at, const std::string& text);

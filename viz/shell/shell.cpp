@@ -140,8 +140,7 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   use_colours(light ? kLight : kDark);
   const bool counts_apart = layout.counters.w > 0;
   const float wide = counts_apart ? layout.counters.w : layout.side.w - 2 * kSidePad;
-  const Room least = session().page().info().least;
-  Room room = picture_room(layout, least);
+  Room room = picture_room(layout, session().page().info().tall);
   room.is_told = session().is_on_scenario();
   follow_page(room, figures_room(wide, session().page()), seconds);
   ImGui::SetNextWindowPos(ImVec2(0, 0));
@@ -154,7 +153,7 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   ImGui::PopStyleVar();
   if (layout.tabs.h > 0) draw_tabs(layout.tabs);
   if (counts_apart) draw_counters(layout.counters);
-  draw_main(layout.main, picture_part(layout, least), seconds);
+  draw_main(layout.main, picture_part(layout), seconds);
   if (layout.actions.h > 0) draw_actions(layout.actions);
   if (layout.side.h > 0) draw_side(layout.side, !counts_apart);
   draw_sentence(layout.sentence);

@@ -130,7 +130,7 @@ void Shell::draw_tabs(const Place& at) {
 
 void Shell::draw_main(const Place& at, float part, double seconds) {
   Stage& stage = tab().stage;
-  begin("page", at, false, on_phone_ ? ImGuiWindowFlags_HorizontalScrollbar : kFixed);
+  begin("page", at, false, on_phone_ ? 0 : kFixed);
   panned_ = {};
   const SceneClick click = draw_scene(ui_, stage.scene(), stage.drawn(), part);
   pan_picture(part, seconds);
