@@ -65,8 +65,8 @@ WarpPage::WarpPage()
     : Page({.lesson = "warp",
             .title = "One warp",
             .summary =
-                "What the 32 lanes of a warp want from memory at once, and what is moved for "
-                "it."}) {
+                "What the 32 lanes of a warp want from memory at once, and what is moved for it.",
+            .opening = {"open strided", "follow 3"}}) {
   std::error_code none;
   for (const auto& file : std::filesystem::directory_iterator(KV_TRACES, none)) {
     if (file.path().extension() == ".json") shipped_.push_back(file.path().stem().string());

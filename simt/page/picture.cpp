@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "common/table.h"
-#include "viz/drawing/empty_scene.h"
 #include "viz/drawing/parts.h"
 #include "viz/drawing/text_room.h"
 
@@ -63,7 +62,7 @@ class Request {
         line_(view.traffic->lines.at(static_cast<size_t>(view.line))),
         request_(line_.shown.at(static_cast<size_t>(view.request))),
         at_(at),
-        names_(is_in_text(scene.room()) ? 51 : 58),
+        names_(scene.room().w <= kTextWidth ? 51 : 58),
         lane_h_(std::clamp(0.09f * at.h, 20.0f, 40.0f)) {}
 
   void draw() {
@@ -291,8 +290,8 @@ class Lines {
 
  private:
   // Where the code ends and where the bar begins, as shares of the width.
-  float code() const { return is_in_text(scene_.room()) ? 0.4f : 0.48f; }
-  float bar() const { return is_in_text(scene_.room()) ? 0.76f : 0.8f; }
+  float code() const { return narrow_ ? 0.68f : is_in_text(scene_.room()) ? 0.4f : 0.48f; }
+  float bar() const { return narrow_ ? 0.7f : is_in_text(scene_.room()) ? 0.76f : 0.8f; }
   void cells(const std::string& id, float y, const std::string& text, const std::string& requests,
              const std::string& each, const std::string& share, Type type) {
     const float w = at_.w;
@@ -303,8 +302,10 @@ class Lines {
     const auto cell = [&](const char* name, float from, float to, const std::string& words) {
       scene_.label(id + name, {at_.x + from * w, y, (to - from) * w, kRow - 2}, words, type, 7);
     };
-    cell("/requests", code() + 0.01f, is_in_text(scene_.room()) ? 0.5f : 0.57f, requests);
-    cell("/each", is_in_text(scene_.room()) ? 0.51f : 0.58f, bar() - 0.02f, each);
+    if (!narrow_) {  // there the counters have them
+      cell("/requests", code() + 0.01f, is_in_text(scene_.room()) ? 0.5f : 0.57f, requests);
+      cell("/each", is_in_text(scene_.room()) ? 0.51f : 0.58f, bar() - 0.02f, each);
+    }
     cell("/share", bar() + 0.09f, 0.995f, share);
   }
   void row(int index, float y) {
@@ -339,6 +340,7 @@ class Lines {
   const WarpView& view_;
   Place at_;
   int rows_;
+  const bool narrow_ = is_narrow(scene_.room());
 };
 
 }  // namespace
@@ -357,31 +359,27 @@ std::string sum_of(const TrafficLine& line, const WarpRequest& request) {
 }
 
 Scene warp_scene(const Room& room, const WarpView& view) {
-  if (view.traffic->lines.empty()) {
-    return empty_scene(
-        room,
-        "No recording is open. One of the buttons opens one: the loads and stores of "
-        "a kernel that ran on the simulated GPU.");
-  }
+  if (view.traffic->lines.empty()) return empty_scene(room, "No recording is open.");
   Scene scene(room);
   const TrafficLine& line = view.traffic->lines.at(static_cast<size_t>(view.line));
   const WarpRequest& request = line.shown.at(static_cast<size_t>(view.request));
   if (view.fresh) scene.lasts(1.5f);
   scene.label("code", {0, 0, room.w, 24}, line.text, {.size = 16}, 7).during(kTold);
   scene
-      .label(
-          "what", {0, 24, room.w, 18},
-          fmt::format("{} in {} memory{}: {}", line.operation(), line.shared ? "shared" : "global",
-                      is_in_text(room) ? ""
-                                       : fmt::format("; request {} of {} kept, CTA ({}), warp {}",
-                                                     view.request + 1, line.shown.size(),
-                                                     fmt::join(request.block, ", "), request.warp),
-                      sum_of(line, request)),
-          dim(13), 7)
+      .label("what", {0, 24, room.w, 18},
+             fmt::format(
+                 "{} in {} memory{}: {}", line.operation(), line.shared ? "shared" : "global",
+                 room.w <= kTextWidth
+                     ? ""
+                     : fmt::format("; request {} of {} kept, CTA ({}), warp {}", view.request + 1,
+                                   line.shown.size(), fmt::join(request.block, ", "), request.warp),
+                 sum_of(line, request)),
+             dim(13), 7)
       .during(kTold);
   const int most = std::max(2, static_cast<int>(0.3f * room.h / Lines::kRow) - 1);
   const int rows = std::min(most, static_cast<int>(view.traffic->lines.size()));
-  const float list = Lines::kRow * static_cast<float>(rows + 1), legend = 20;
+  const float list = Lines::kRow * static_cast<float>(rows + 1);
+  const float legend = is_narrow(room) ? 44 : 20;
   Request(scene, view, {0, 54, room.w, room.h - 54 - legend - list - 14}).draw();
   viz::legend(scene, {0, room.h - list - legend - 4, room.w, legend},
               {{State::kInUse, "wanted", kNoHue},

@@ -81,6 +81,17 @@ TEST_CASE("every picture can be read, in windows of all sizes, and every sentenc
   for (const char* page : {"03", "05", "07", "08"}) CHECK(told[page] >= 1);
 }
 
+TEST_CASE("no page opens empty, and one without its model says so") {
+  for (const bool has_model : {true, false}) {
+    for (auto& page : has_model ? make_pages() : viz::make_pages({.model_dir = "none"})) {
+      viz::Session session(std::move(page));
+      CAPTURE(session.page().info().lesson);
+      const bool is_empty = session.page().scene({357, 700}).find("empty/panel") != nullptr;
+      CHECK(is_empty == (!has_model && !session.log().empty() && session.log().back().error));
+    }
+  }
+}
+
 TEST_CASE("a sentence of a scenario stands for two steps at most") {
   for (const viz::Scenario& scenario : viz::load_shipped(KV_SOURCE_DIR)) {
     CAPTURE(scenario.page);

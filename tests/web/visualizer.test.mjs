@@ -118,13 +118,13 @@ testOn('#page=05', 'on a phone held upright the controls stand below the picture
     if (height > 0) assert.ok(height >= 3 * 32, `${name} is ${height / 3} points high, too low for a finger`)
   }
   await shoot(page, 'upright')
-  await open(page, '#page=02')  // which does
-  const { x } = await placeOf(page, 'slab 0')
+  await open(page, '#page=02')
+  const { y } = await placeOf(page, 'slab 0')
   const touch = await page.context().newCDPSession(page)
   for (const at of [300, 280, 240, 200, 0]) {
-    await touch.send('Input.dispatchTouchEvent', { type: at === 300 ? 'touchStart' : at ? 'touchMove' : 'touchEnd', touchPoints: at ? [{ x: at, y: 200 }] : [] })
+    await touch.send('Input.dispatchTouchEvent', { type: at === 300 ? 'touchStart' : at ? 'touchMove' : 'touchEnd', touchPoints: at ? [{ x: 200, y: at }] : [] })
   }
-  await page.waitForFunction((before) => visualizer.controls()['slab 0'].x / 3 < before - 60, x)
+  await page.waitForFunction((before) => visualizer.controls()['slab 0'].y / 3 < before - 60, y)
 }, { viewport: { width: 390, height: 844 }, deviceScaleFactor: 3, hasTouch: true })
 
 testOn('#page=05', 'on a phone held sideways letters and controls have the size that they have upright', async (page) => {

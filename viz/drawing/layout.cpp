@@ -326,12 +326,10 @@ std::vector<std::string> layout_faults(Page& page) {
     bool filled;  // whether the picture must fill it
   };
   std::vector<std::string> all;
-  const Room& least = page.info().least;
   for (const Size& size : {Size{390, 844, false}, Size{1024, 640, false}, Size{1280, 800, true},
                            Size{1920, 1080, true}, Size{2560, 1440, false}}) {
-    if (size.w < least.w) continue;  // it is panned there
     const WindowLayout layout = window_layout(size.w, size.h, {.actions = !page.actions().empty()});
-    const Scene scene = page.scene(picture_room(layout, least));
+    const Scene scene = page.scene(picture_room(layout, page.info().tall));
     if (scene.shapes().empty()) return {};  // it has no picture yet
     std::vector<std::string> faults = layout_faults(scene);
     std::ranges::move(unexplained_marks(scene), std::back_inserter(faults));

@@ -17,9 +17,6 @@ namespace {
 // More lines than that are drawn for the selected sequence or under the mouse only.
 constexpr size_t kMaxLinks = 12;
 
-/// On a phone tables stand below one another.
-bool is_narrow(const Place& room) { return room.w < kTextWidth - 20; }
-
 size_t at(int64_t index) { return static_cast<size_t>(index); }
 
 /// Ids of what link i of a table is drawn with, if it is drawn.

@@ -18,8 +18,8 @@ struct TableCard : TableView {
 
 /// A card "A/card" with "A/bar", "A/name", entries "A/entry 0" with their block "A/entry 0/id", its
 /// "A/text" and "A/waiting" with "A/waiting/token"; lines "A/link 0" (with "../rim", "../down",
-/// "../dot"), which are always drawn if they are few or of the selected sequence; and all blocks, as
-/// viz::block() draws them. A click on a card selects its sequence. `below`: height of the room
+/// "../dot"), which are always drawn if they are few or of the selected sequence; and all blocks,
+/// as viz::block() draws them. A click on a card selects its sequence. `below`: height of the room
 /// that stays empty, under the pool. Returns whether lines are left out.
 bool linked_tables(Scene& scene, const PoolView& pool, const std::vector<TableCard>& tables,
                    const Place& room, float below, const std::string& selected);

@@ -318,6 +318,15 @@ Place note(Scene& scene, const std::string& id, const Place& at, const std::stri
   return bubble;
 }
 
+Scene empty_scene(const Room& room, std::string_view words) {
+  Scene scene(room);
+  if (is_in_text(room)) return scene;
+  scene.box("empty/panel", {1, 1, room.w - 2, room.h - 2}, paint(Ink::kPanel)).radius = 8;
+  scene.paragraph("empty", {24, 0.4f * room.h, room.w - 48, 60}, words,
+                  {.size = 16, .paint = {Ink::kDim}});
+  return scene;
+}
+
 void heading(Scene& scene, const std::string& id, const Place& at, const std::string& text) {
   scene.label(id, at, text, {.size = 14, .paint = {Ink::kDim}});
 }

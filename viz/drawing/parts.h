@@ -149,6 +149,8 @@ float chips(Scene& scene, const std::string& id, const Place& at, const std::vec
 /// empty). "id", "id/text 0", "id/arrow". It comes `when`. Returns its place.
 Place note(Scene& scene, const std::string& id, const Place& at, const std::string& text,
            const std::string& points_at = {}, Ink ink = Ink::kMark, Span when = {});
+/// Says where to begin where nothing has been done; empty in a text, as a film may begin with it.
+Scene empty_scene(const Room& room, std::string_view words);
 /// A heading over a part of the scene.
 void heading(Scene& scene, const std::string& id, const Place& at, const std::string& text);
 /// A number that has changed: what lies between is seen during the motion. Its id has its value:

@@ -106,10 +106,6 @@ Shape& Shape::pointing() {
   arrow = true;
   return *this;
 }
-Shape& Shape::strike() {
-  struck = true;
-  return *this;
-}
 
 std::optional<size_t> Scene::index_of(std::string_view id) const {
   for (; indexed_ < shapes_.size(); ++indexed_) index_.emplace(shapes_[indexed_].id, indexed_);

@@ -114,7 +114,6 @@ struct Shape {
   Shape& dashed_edge();
   Shape& on_top();
   Shape& pointing();  // an arrow
-  Shape& strike();
 };
 
 /// Size, paint and alignment of a text.

@@ -115,7 +115,16 @@ void saved(Scene& scene, const std::string& id, const Place& at, int64_t before,
   count_up(scene, id, {at.x, at.y, wide, at.h}, before, now, {.size = size, .align = Align::kRight},
            kFills);
   scene.label(id + "/name", {at.x + wide + 10, at.y, at.w - wide - 10, at.h},
-              "tokens " + id + ", and not computed again", {.size = 12, .paint = {Ink::kDim}});
+              "tokens " + id + (is_narrow(scene.room()) ? "" : ", and not computed again"),
+              {.size = 12, .paint = {Ink::kDim}});
+}
+
+float shelf_head(Scene& scene, const std::vector<Chip>& all, float h, int64_t was, int64_t now) {
+  const float w = scene.room().w, number = is_narrow(scene.room()) ? w : 300;
+  const float below = number == w ? h : 0;
+  chips(scene, "request", {0, 0, below > 0 ? w : w - number, h}, all);
+  saved(scene, "found", {w - number, below, number, 30}, was, now);
+  return below > 0 ? below + 30 : h;
 }
 
 void shelf_note(Scene& scene, const Place& at, const std::string& words, const std::string& about) {

@@ -72,6 +72,8 @@ void arrow(Scene& scene, const std::string& id, const Place& at, bool down,
 
 /// "id" and "id/name": the tokens that the shelves have saved, if any, and how.
 void saved(Scene& scene, const std::string& id, const Place& at, int64_t before, int64_t now);
+/// "request 0", ... in a height of `h`, and saved() "found" beside or below. Returns their height.
+float shelf_head(Scene& scene, const std::vector<Chip>& all, float h, int64_t was, int64_t now);
 /// The note "note" above the shelves, unless a sentence tells it, and "note/ring" around the block
 /// that it is about.
 void shelf_note(Scene& scene, const Place& at, const std::string& words, const std::string& about);

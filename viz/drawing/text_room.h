@@ -14,8 +14,8 @@ inline constexpr float kTextLetters = 12;  // the least size
 
 inline bool is_in_text(const Room& room) { return room.w == kTextWidth; }
 
-/// A phone held upright: what stands side by side elsewhere stands below one another here.
-inline bool is_narrow(const Room& room) { return room.w < 500; }
+/// On a phone held upright things stand below one another; a wider one shows kTextWidth smaller.
+inline bool is_narrow(const auto& room) { return room.w < kTextWidth * 11 / kTextLetters; }
 
 /// `size`, or what can be read in a text.
 inline float readable(const Room& room, float size) {

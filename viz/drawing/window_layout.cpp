@@ -8,8 +8,7 @@
 namespace viz {
 namespace {
 
-// On a phone, in points: letters, the scrollbar beside the picture.
-constexpr float kLeastLetters = 11, kBar = 13;
+constexpr float kBar = 13;  // points: of a phone's scrollbar, beside the picture
 
 /// Returns whether the picture scrolls to a change of the shape.
 bool counts(const Shape& shape) {
@@ -20,11 +19,6 @@ bool counts(const Shape& shape) {
 
 bool looks_like(const Shape& a, const Shape& b) {
   return a.fill == b.fill && a.edge == b.edge && a.pattern == b.pattern;
-}
-
-Place around(const Place& a, const Place& b) {
-  const float x = std::min(a.x, b.x), y = std::min(a.y, b.y);
-  return {x, y, std::max(a.right(), b.right()) - x, std::max(a.bottom(), b.bottom()) - y};
 }
 
 }  // namespace
@@ -81,18 +75,17 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
   return layout;
 }
 
-Room picture_room(const WindowLayout& layout, const Room& least) {
+Room picture_room(const WindowLayout& layout, float tall) {
   const Place& main = layout.main;
   if (main.w >= kTextWidth && !layout.on_phone) return {main.w, main.h};
-  const float wide = std::clamp(main.w - kBar, least.w, kTextWidth);
-  const float tall = layout.upright ? least.h : std::min(least.h, 475.0f);
-  return {wide, std::max((main.h - kBar) / picture_part(layout, least), tall)};
+  const Room narrow{main.w - kBar, std::max(main.h, tall)};
+  if (is_narrow(narrow)) return narrow;
+  return {kTextWidth, std::max(main.h / picture_part(layout), 475.0f)};
 }
 
-float picture_part(const WindowLayout& layout, const Room& least) {
-  const float wide = layout.main.w - (layout.on_phone ? kBar : 0);
-  return std::clamp(wide / std::clamp(wide, least.w, kTextWidth), kLeastLetters / kTextLetters,
-                    1.0f);
+float picture_part(const WindowLayout& layout) {
+  const Room place{layout.main.w - kBar, 0};
+  return is_narrow(place) ? 1 : std::min(1.0f, place.w / kTextWidth);
 }
 
 Place changed_place(const Scene& before, const Scene& now) {
@@ -101,7 +94,8 @@ Place changed_place(const Scene& before, const Scene& now) {
     if (!counts(shape)) continue;
     const Shape* const was = before.find(shape.id);
     if (was != nullptr && looks_like(*was, shape)) continue;
-    all = all == Place{} ? shape.at : around(all, shape.at);
+    const float top = all == Place{} ? shape.at.y : std::min(all.y, shape.at.y);
+    all = {0, top, now.room().w, std::max(all.bottom(), shape.at.bottom()) - top};
   }
   return all;
 }

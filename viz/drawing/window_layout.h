@@ -30,14 +30,12 @@ struct Parts {
   bool film = true;  // the player has one: on a phone held upright it takes a row of its own
 };
 WindowLayout window_layout(float width, float height, const Parts& parts = {});
-/// The room for which a page lays out its picture: `main`, but at least as wide as a picture in a
-/// text; on a phone just as wide, or as narrow as the page can be (PageInfo::least).
-Room picture_room(const WindowLayout& layout, const Room& least);
-/// The scale of the picture: 1, or less in a narrow window, but never so small that its letters
-/// cannot be read. A picture that is still too large is panned.
-float picture_part(const WindowLayout& layout, const Room& least);
-/// The place around all boxes of `now` that are new or have changed; empty if there are none. Boxes
-/// of the legend and boxes that lie over others do not count.
+/// The room for which a page lays out its picture: `main`, or that of a text, which is shown
+/// smaller; if that would be too small, a narrow one that is as tall as it needs (PageInfo::tall).
+Room picture_room(const WindowLayout& layout, float tall);
+float picture_part(const WindowLayout& layout);  // its scale: 1 or less
+/// The rows with all boxes of `now` that are new or have changed; empty if there are none. Boxes of
+/// the legend and boxes that lie over others do not count.
 Place changed_place(const Scene& before, const Scene& now);
 /// The scroll position, closest to `scroll`, at which a view of `size` shows all of from .. to. If
 /// that is too long, the view stays where it shows a part of it, or else goes to `from`.

@@ -15,8 +15,7 @@ struct SceneClick {
   std::string command, selects;
 };
 /// Draws at the cursor, in a room of scene.room(), and takes that room from the layout. `scene` is
-/// what the mouse meets, `drawn` what is seen of it at this moment. `part` scales it; 1 is its own
-/// size.
+/// what the mouse meets, `drawn` what is seen of it at this moment; `part` makes all of it smaller.
 SceneClick draw_scene(Ui& ui, const Scene& scene, const std::vector<Drawn>& drawn, float part = 1);
 
 }  // namespace viz

@@ -50,8 +50,6 @@ std::string sentence_at(const Scenario& scenario, size_t begin, size_t position)
 
 }  // namespace
 
-Session::Session(std::unique_ptr<Page> page) : page_(std::move(page)) { open(); }
-
 /// What a page without a scenario begins with.
 std::vector<Command> Session::opening() const {
   std::vector<Command> lines;
@@ -59,11 +57,18 @@ std::vector<Command> Session::opening() const {
   return lines;
 }
 
-void Session::open() {
+Page& Session::open() {
+  opened_ = true;
   page_->reset();
   log_.clear();  // what happened is what has happened up to here
-  for (const Command& command : opening()) do_on_page(command);
+  try {
+    for (const Command& command : opening()) do_on_page(command);
+  } catch (const std::runtime_error& error) {  // there may be no model
+    page_->reset();
+    tell(error.what(), true);
+  }
   moves_on_ = false;
+  return *page_;
 }
 
 void Session::tell(std::string text, bool error) {
@@ -73,6 +78,7 @@ void Session::tell(std::string text, bool error) {
 }
 
 void Session::run(const Command& command, bool of_scenario) {
+  page();
   try {
     apply(command, of_scenario);
   } catch (const std::runtime_error& error) {
@@ -266,6 +272,7 @@ void Session::start_over(std::string what, const std::shared_ptr<const Story>& s
             .before = place_,
             .after = {story, story ? story->begin : 0}};
   const Place place = done.after;
+  opened_ = true;
   if (story) add_steps(story->scenario.commands, place.position, done);
   if (!story) done.commands = opening();
   try {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "viz/page.h"
@@ -17,10 +18,10 @@ namespace viz {
 
 class Session {
  public:
-  /// The page opens: see PageInfo::opening.
-  explicit Session(std::unique_ptr<Page> page);
+  explicit Session(std::unique_ptr<Page> page) : page_(std::move(page)) {}
 
-  Page& page() { return *page_; }
+  /// It opens when it is first asked for or changed (PageInfo::opening): that may take a moment.
+  Page& page() { return opened_ ? *page_ : open(); }
   const Page& page() const { return *page_; }
   /// Runs a command of the page, or `say`, `expect`, `fails`, `reset`. Throws UserError if it is
   /// refused, an expectation does not hold, or the device fails: the log says why, and but for a
@@ -133,13 +134,14 @@ class Session {
   static void add_steps(const std::vector<Command>& commands, size_t end, Done& done);
   bool replay(size_t count);
   std::vector<Command> opening() const;
-  void open();
+  Page& open();
   static Place unannounced(Place place);
   void go_to(const Place& place);
   bool play_step();
   bool announce();
 
   std::unique_ptr<Page> page_;
+  bool opened_ = false;
   std::vector<Done> done_, undone_;
   std::vector<LogLine> log_;
   std::string caption_;

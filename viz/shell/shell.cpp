@@ -53,7 +53,7 @@ Shell::Shell(const PageFactory& make_pages, const std::vector<Scenario>& scenari
 void Shell::select(const std::string& lesson) {
   std::string known;
   for (size_t i = 0; i < tabs_.size(); ++i) {
-    const std::string& name = tabs_[i].session->page().info().lesson;
+    const std::string& name = tabs_[i].page().info().lesson;
     known += " " + name;
     if (name == lesson) return go_to_tab(i);
   }
@@ -62,12 +62,12 @@ void Shell::select(const std::string& lesson) {
 
 std::string Shell::other_page_with(const std::string& verb) const {
   const auto has = [&](const Tab& one) {
-    return std::ranges::any_of(one.session->page().help(), [&](const auto& command) {
+    return std::ranges::any_of(one.page().help(), [&](const auto& command) {
       return command.first == verb || command.first.starts_with(verb + " ");
     });
   };
   const auto found = has(tabs_[current_]) ? tabs_.end() : std::ranges::find_if(tabs_, has);
-  return found == tabs_.end() ? "" : found->session->page().info().lesson;
+  return found == tabs_.end() ? "" : found->page().info().lesson;
 }
 
 /// Shows a page. The notice of the page before goes.
@@ -126,6 +126,7 @@ Parts Shell::parts() const {
 }
 
 void Shell::frame(float width, float height, float scale, double seconds) {
+  session().page();  // it opens
   const WindowLayout layout = window_layout(width / scale, height / scale, parts());
   on_phone_ = layout.on_phone, upright_ = layout.upright;
   keys();  // of the controls of the last frame
@@ -139,8 +140,7 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   use_colours(light ? kLight : kDark);
   const bool counts_apart = layout.counters.w > 0;
   const float wide = counts_apart ? layout.counters.w : layout.side.w - 2 * kSidePad;
-  const Room least = session().page().info().least;
-  Room room = picture_room(layout, least);
+  Room room = picture_room(layout, session().page().info().tall);
   room.is_told = session().is_on_scenario();
   follow_page(room, figures_room(wide, session().page()), seconds);
   ImGui::SetNextWindowPos(ImVec2(0, 0));
@@ -153,7 +153,7 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   ImGui::PopStyleVar();
   if (layout.tabs.h > 0) draw_tabs(layout.tabs);
   if (counts_apart) draw_counters(layout.counters);
-  draw_main(layout.main, picture_part(layout, least), seconds);
+  draw_main(layout.main, picture_part(layout), seconds);
   if (layout.actions.h > 0) draw_actions(layout.actions);
   if (layout.side.h > 0) draw_side(layout.side, !counts_apart);
   draw_sentence(layout.sentence);
@@ -341,7 +341,7 @@ void Shell::typed(char c) {
   digits_ = digits_.substr(digits_.empty() ? 0 : digits_.size() - 1) + c;  // the last two
   for (const std::string& keys : {digits_, std::string(1, c)}) {
     const auto found = std::ranges::find_if(
-        tabs_, [&](const Tab& one) { return key_of(one.session->page().info().lesson) == keys; });
+        tabs_, [&](const Tab& one) { return key_of(one.page().info().lesson) == keys; });
     if (found != tabs_.end()) return go_to_tab(static_cast<size_t>(found - tabs_.begin()));
   }
 }

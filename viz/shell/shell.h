@@ -66,12 +66,15 @@ class Shell {
   void press(int key, bool ctrl, bool shift) { pressed_.push_back({key, ctrl, shift}); }
   /// Tab stays in the window: it leads to a control.
   bool takes_tab(bool backward) const;
-  /// A finger moves a picture that is wider than its place; whether there is one at this pixel.
-  void pan(float right, float down) {
-    pan_ = {pan_.w + right, pan_.h + down};
+  /// A finger moves a picture that is taller than its place; whether there is more of it that way.
+  void pan(float down) {
+    pan_ += down;
     changed_ = {};
   }
-  bool pans(float x, float y) const { return panned_.w > 0 && panned_.holds({x, y, 0, 0}); }
+  bool pans(float x, float y, float down = 0) const {
+    const bool ends = down > 0 ? scrolled_ == 0 : down < 0 && scrolled_ == 1;
+    return panned_.w > 0 && panned_.holds({x, y, 0, 0}) && !ends;
+  }
   /// The command line is about to have the keyboard.
   bool opens_field() const { return command_line_.is_open() && !command_line_.listens(); }
   /// Something moves or plays, so the next frame is another picture without any input.
@@ -90,6 +93,7 @@ class Shell {
  private:
   struct Tab {
     std::unique_ptr<Session> session;
+    const Page& page() const { return std::as_const(*session).page(); }  // it need not open
     std::vector<Scenario> films;  // its scenarios, in order; live runs come last
     Stage stage = {};             // the page's picture
     Stage figures = {};           // its counters
@@ -164,7 +168,8 @@ class Shell {
   bool page_shown_ = false;  // in the frame before
   bool on_phone_ = false, upright_ = false;
   float speed_ = 1, held_ = -1;
-  Room pan_ = {0, 0};   // pixels, since the last frame
+  float pan_ = 0;       // pixels, since the last frame
+  float scrolled_ = 0;  // 0: its top is seen, 1: its end
   Place panned_ = {};   // the picture's place in pixels; empty: all of it can be seen
   Place changed_ = {};  // part of the picture that it scrolls to; empty: it stands still
   CommandLine command_line_;

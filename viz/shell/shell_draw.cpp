@@ -52,7 +52,7 @@ bool Shell::begin(const char* name, const Place& at, bool framed, int flags) con
 
 /// A button that opens a page, with its title or its number alone.
 void Shell::draw_tab(size_t index, bool titled) {
-  const PageInfo info = tabs_[index].session->page().info();
+  const PageInfo info = tabs_[index].page().info();
   const bool selected = index == current_;
   if (selected) ui_.light();
   const std::string tooltip = fmt::format("{}: {}", info.title, info.summary);
@@ -72,7 +72,7 @@ void Shell::draw_page_tabs(float width) {
   const auto fits = [&] {
     float used = first == 0 && end == tabs_.size() ? 0 : button_width("..") + style.ItemSpacing.x;
     for (size_t i = first; i < end; ++i) {
-      const PageInfo info = tabs_[i].session->page().info();
+      const PageInfo info = tabs_[i].page().info();
       used += button_width(titled || i == current_ ? label_of(info) : info.lesson);
       used += style.ItemSpacing.x;
     }
@@ -130,9 +130,8 @@ void Shell::draw_tabs(const Place& at) {
 
 void Shell::draw_main(const Place& at, float part, double seconds) {
   Stage& stage = tab().stage;
-  const Room& room = stage.scene().room();  // of a large window: rounded as its place is
-  const bool fits = part * room.w < at.w + 1 && part * room.h < at.h + 1;
-  begin("page", at, false, fits ? kFixed : ImGuiWindowFlags_HorizontalScrollbar);
+  const bool fits = part * stage.scene().room().h < at.h + 1;  // rounded as its place is
+  begin("page", at, false, fits ? kFixed : 0);
   panned_ = {};
   const SceneClick click = draw_scene(ui_, stage.scene(), stage.drawn(), part);
   pan_picture(part, seconds);

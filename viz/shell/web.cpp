@@ -137,11 +137,11 @@ EMSCRIPTEN_KEEPALIVE void web_open(const char* lesson, const char* scenario, int
     if (*lesson != '\0') g_shell->select(lesson);
     if (*scenario != '\0') g_shell->load(viz::Scenario::parse(scenario, "shared"));
     if (step > 0) g_shell->session().go_to_step(static_cast<size_t>(step));
-    g_shell->session().playing = play != 0 && g_shell->session().can_step();
   } catch (const kv::UserError& error) {
     g_shell->tell(error.what());
   }
-  follow_page(false);
+  follow_page(false);  // it opens
+  g_shell->session().playing = play != 0 && g_shell->session().can_step();
 }
 
 EMSCRIPTEN_KEEPALIVE void web_frame(double seconds, int width, int height, float scale) {
@@ -181,8 +181,8 @@ EMSCRIPTEN_KEEPALIVE void web_mouse(float x, float y, int down) {
 
 EMSCRIPTEN_KEEPALIVE void web_wheel(float lines) { ImGui::GetIO().MouseWheel += lines; }
 
-EMSCRIPTEN_KEEPALIVE int web_pans(float x, float y) { return g_shell->pans(x, y) ? 1 : 0; }
-EMSCRIPTEN_KEEPALIVE void web_pan(float right, float down) { g_shell->pan(right, down); }
+EMSCRIPTEN_KEEPALIVE int web_pans(float x, float y, float d) { return int{g_shell->pans(x, y, d)}; }
+EMSCRIPTEN_KEEPALIVE void web_pan(float down) { g_shell->pan(down); }
 
 /// `name`: KeyboardEvent.key; letters are those of shortcuts. Returns whether Tab stays here: a
 /// field has the keys, or there is another control.

@@ -109,22 +109,21 @@ function press(event) {
 
 /**
  * A finger presses nothing before its way is known: it taps, pans the picture, slides a control sideways, or scrolls up and
- * down. Inside a text it scrolls the text, which is the browser's to do.
+ * down. Inside a text it scrolls the text, which is the browser's to do, unless there is more of the picture that way.
  */
 let finger = null
 function follow(event) {
   const right = event.clientX - finger.start.clientX, down = event.clientY - finger.start.clientY
   if (finger.way === '') {
     if (Math.hypot(right, down) < 8) return
-    finger.pans = program?._web_pans(finger.at.x, finger.at.y)
+    finger.pans = program?._web_pans(finger.at.x, finger.at.y, down)
     finger.way = finger.pans || Math.abs(down) > Math.abs(right) ? 'scrolls' : 'slides'
     if (finger.way === 'slides') press(finger.start)
   }
   if (finger.way === 'slides') return pointer(event, true)
   if (finger.pans) {
-    const now = at(event)
-    program._web_pan(now.x - finger.at.x, now.y - finger.at.y)
-    finger.at = now
+    program._web_pan(at(event).y - finger.at.y)
+    finger.at = at(event)
     return
   }
   if (isEmbedded()) return
@@ -150,6 +149,7 @@ canvas.addEventListener('pointercancel', () => {
   if (finger?.way !== '') events.push({ ...nowhere, down: finger?.way !== 'scrolls' }, { ...nowhere, down: false })  // no click: it ends elsewhere
   finger = null
 })
+canvas.addEventListener('touchmove', (event) => finger?.pans && event.cancelable && event.preventDefault(), { passive: false })
 canvas.addEventListener('pointerleave', () => events.push({ x: -1, y: -1, down: false }))
 canvas.addEventListener('wheel', (event) => {
   if (isEmbedded() && document.activeElement !== canvas) return  // the text around it scrolls

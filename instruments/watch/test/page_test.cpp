@@ -154,7 +154,7 @@ TEST_CASE_FIXTURE(Fixture, "watched: what cannot be watched is refused") {
   run({"watch example", "next 5"});
   CHECK(value("batch") == 5);
   CHECK(viz::layout_faults(page.scene({viz::kTextWidth, 475})).empty());  // nothing is evicted
-  run("watch example");  // from its beginning
+  run("watch example");                                                   // from its beginning
   CHECK(value("batch") == 0);
 }
 

@@ -50,7 +50,8 @@ class NoCachePage : public viz::Page {
 NoCachePage::NoCachePage(const viz::PageContext& context)
     : Page({.lesson = "01",
             .title = "No cache",
-            .summary = "Each pass computes K and V of every token again. One new row would do."}),
+            .summary = "Each pass computes K and V of every token again. One new row would do.",
+            .opening = {"live \"Once upon a time\" 40", "step 9"}}),
       live_(context) {
   declare(live_.verbs(
       "watch the engine continue the prompt, one token a step",
@@ -109,10 +110,10 @@ void NoCachePage::changed() {
 }
 
 void NoCachePage::draw(viz::Ui& ui) {
+  ui.hint("Before you press: how many rows will 40 tokens after a prompt of 4 cost?");
   if (live_.running()) return buttons(ui, viz::Live::steps());
   ui.heading("Watch the engine");
   form(ui, {"live/start", "Generate", "live"});
-  ui.hint("Before you press: how many rows will 40 tokens after a prompt of 4 cost?");
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "common/table.h"
-#include "viz/drawing/empty_scene.h"
 #include "viz/drawing/parts.h"
 #include "viz/drawing/text_room.h"
 
@@ -246,19 +245,19 @@ void draw_sums(viz::Scene& scene, const TriangleView& view, const viz::Place& at
 }  // namespace
 
 viz::Scene triangle_scene(const viz::Room& room, const TriangleView& view) {
-  if (view.passes.empty()) {
-    return viz::empty_scene(room,
-                            "No pass yet. \"Generate\" lets the engine continue the prompt: each "
-                            "pass is a row here, and each step one pass.");
-  }
+  if (view.passes.empty())
+    return viz::empty_scene(room, "No pass yet: \"Generate\" runs the first.");
   viz::Scene scene(room);
   const auto ran = static_cast<float>(view.passes.size() - view.seen);
   scene.lasts(std::clamp(0.4f + 0.3f * ran, 0.6f, 3.0f));
-  const viz::Place all{0, 0, room.w, room.h - 30};
-  const viz::Place sums{0.66f * all.w, 0, 0.34f * all.w, std::min(0.46f * all.h, 0.26f * all.w)};
-  Triangle(scene, view, all, sums).draw();
+  const bool narrow = viz::is_narrow(room);
+  const float legend = narrow ? 44 : 22, top = narrow ? 150 : 0;  // of the triangle, below the sums
+  const viz::Place all{0, top, room.w, room.h - top - legend - 8};
+  viz::Place sums{0.66f * all.w, 0, 0.34f * all.w, std::min(0.46f * all.h, 0.26f * all.w)};
+  if (narrow) sums = {0, 0, all.w, top - 8};
+  Triangle(scene, view, all, narrow ? viz::Place{all.w, 0, 0, 0} : sums).draw();
   draw_sums(scene, view, sums);
-  viz::legend(scene, {0, room.h - 22, room.w, 22},
+  viz::legend(scene, {0, room.h - legend, room.w, legend},
               {{viz::State::kInUse, "computed for the first time", kHue},
                {viz::State::kReserved, "computed again"},
                {viz::State::kFree, "drawn, not run yet"}});

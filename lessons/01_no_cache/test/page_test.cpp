@@ -24,7 +24,7 @@ lesson01::TriangleView run(int prompt, int passes, size_t seen) {
 TEST_CASE("the triangle fits its room, whatever the number of passes") {
   for (const int prompt : {1, 4, 13, 100}) {
     for (const int passes : {1, 2, 5, 6, 17, 40, 400}) {
-      for (const viz::Room& room : {viz::Room{560, 330}, {860, 420}, {2300, 1200}}) {
+      for (const viz::Room& room : {viz::Room{560, 330}, {860, 420}, {2300, 1200}, {357, 700}}) {
         CAPTURE(prompt);
         CAPTURE(passes);
         CAPTURE(room.w);

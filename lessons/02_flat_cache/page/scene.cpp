@@ -36,10 +36,12 @@ class SlabRow {
       : scene_(scene), slots_(slots), hue_(number), id_(fmt::format("slab {}", number)), at_(at) {}
 
   void draw(const SlabView& slab, size_t seen) {
-    const float names = 66, sums = 104;
-    const viz::Place body{at_.x + names, at_.y, at_.w - names - sums, at_.h};
+    const bool above = viz::is_narrow(scene_.room()) && !slab.words.empty();  // room for words
+    const float names = above ? 10 : 66, sums = above ? 0 : 104, head = above ? 20 : 0;
+    const viz::Place body{at_.x + names, at_.y + head, at_.w - names - sums, at_.h - head};
+    const float h = above ? head : at_.h;
     scene_.box(id_ + "/bar", {at_.x, at_.y, 4, at_.h}, viz::full(hue_)).radius = 2;
-    scene_.label(id_ + "/name", {at_.x + 10, at_.y, names - 12, at_.h}, id_);
+    scene_.label(id_ + "/name", {at_.x + 10, at_.y, 54, h}, id_);
     const viz::Grid grid =
         viz::fit(slots_, body, {.gap = 3, .flattest = 0.8f, .widest = 3.2f, .round_to = 8});
     if (!slab.words.empty() && grid.w >= 34 && grid.h >= 14) {
@@ -47,7 +49,7 @@ class SlabRow {
     } else {
       draw_bar(slab, body);
     }
-    draw_sums(slab, {body.right() + 10, at_.y, sums - 10, at_.h});
+    draw_sums(slab, {at_.right() - 94, at_.y, 94, h});
   }
 
  private:
@@ -256,7 +258,7 @@ class Range {
     const size_t pieces = range_.arena().holes().size();
     const float y = 0.78f * h_, bar = 0.1f * h_;
     scene_
-        .label("free", {0, y - 22, scene_.room().w / 2, 20},
+        .label("free", {0, y - 22, scene_.room().w, 20},
                fmt::format("{} free{}", kv::count_of(free, "slot"),
                            pieces > 1    ? ", if they were one piece"
                            : pieces == 1 ? ", in one piece"
@@ -345,7 +347,8 @@ class Range {
 
 viz::Scene slabs_scene(const viz::Room& room, const SlabsView& view, const SlabsView& before) {
   viz::Scene scene(room);
-  const float waste = std::min(72.0f, 0.2f * room.h), h = room.h - kLegend - waste - 10;
+  const float legend = viz::is_narrow(room) ? 44 : 22, waste = std::min(72.0f, 0.2f * room.h);
+  const float h = room.h - legend - 4 - waste - 10;
   const auto pitch = h / static_cast<float>(view.slabs.size());
   size_t fresh = 0;  // words that come at once
   for (size_t i = 0; i < view.slabs.size(); ++i) {
@@ -364,7 +367,7 @@ viz::Scene slabs_scene(const viz::Room& room, const SlabsView& view, const Slabs
   const bool is_live =
       std::ranges::any_of(view.slabs, [](const SlabView& one) { return !one.words.empty(); });
   if (is_live) entries.push_back({viz::State::kFree, "drawn, not run yet", 0});
-  viz::legend(scene, {0, room.h - 22, room.w, 22}, entries);
+  viz::legend(scene, {0, room.h - legend, room.w, legend}, entries);
   return scene;
 }
 

@@ -25,8 +25,7 @@ PagedPage::PagedPage(const viz::PageContext& context)
                 .title = "Paged blocks",
                 .summary =
                     "A token's place: its block by division and the table, its offset by the rest.",
-                .opening = {"new A", "append A 6"},
-                .least = {340, 600}},
+                .opening = {"new A", "append A 6"}},
                context) {
   declare_pool();
   declare({{"point",

@@ -122,8 +122,9 @@ class MergePainter {
 
   /// Where the columns of a row end, as shares of its width: name, m, l, factor.
   std::array<float, 4> ends() const {
-    return viz::is_in_text(scene_.room()) ? std::array{0.22f, 0.34f, 0.46f, 0.6f}
-                                          : std::array{0.15f, 0.24f, 0.34f, 0.47f};
+    return viz::is_narrow(scene_.room())    ? std::array{0.25f, 0.39f, 0.54f, 0.68f}
+           : viz::is_in_text(scene_.room()) ? std::array{0.22f, 0.34f, 0.46f, 0.6f}
+                                            : std::array{0.15f, 0.24f, 0.34f, 0.47f};
   }
   /// One column of a row; `from` and `to` are shares of the width.
   Place column(const Place& row, float from, float to) const {

@@ -35,10 +35,12 @@ std::string shown_word(const std::string& text) {
 }  // namespace
 
 WalkPage::WalkPage(viz::PageContext context)
-    : Page({.lesson = "04",
-            .title = "The walk",
-            .summary =
-                "The last token's query reads K and V through the block table, tile by tile."}),
+    : Page(
+          {.lesson = "04",
+           .title = "The walk",
+           .summary = "The last token's query reads K and V through the block table, tile by tile.",
+           .opening = {fmt::format("walk \"{}\" {}", kPrompt, kTokens), "next 3"},
+           .tall = 880}),
       model_(on_cpu(std::move(context))) {
   declare(
       {{"walk",

@@ -5,7 +5,6 @@
 
 #include "common/hash.h"
 #include "kernels/attention/contract.h"
-#include "viz/drawing/empty_scene.h"
 #include "viz/drawing/parts.h"
 #include "viz/drawing/text_room.h"
 #include "walk.h"
@@ -21,8 +20,7 @@ using viz::Shape;
 using viz::Span;
 using Kind = WalkStep::Kind;
 
-constexpr int kHue = 0;  // there is one sequence
-constexpr int kKeysInRow = 16;
+constexpr int kHue = 0;      // there is one sequence
 constexpr float kName = 62;  // width of the column of names, times the unit
 
 /// The picture from top to bottom: the table with tiles and groups; the pool, and the keys of the
@@ -37,18 +35,19 @@ class WalkPage::Painter {
         num_tokens_(static_cast<int>(page.tokens_.size())),
         size_(page.options_.block_size),
         in_text_(viz::is_in_text(room)),
-        unit_(in_text_ ? 1 : std::clamp(std::min(room.w / 900, room.h / 560), 0.6f, 1.7f)) {}
+        stacked_(room.w <= viz::kTextWidth),
+        unit_(stacked_ ? 1 : std::clamp(std::min(room.w / 900, room.h / 560), 0.6f, 1.7f)) {}
 
   viz::Scene draw() {
     const viz::Room& room = scene_.room();
     const float x = 4, w = room.w - 8, gap = 9 * unit_;
     const float map_h = 96 * unit_, foot = 24 * unit_;
     const float rest = room.h - map_h - 2 * foot - 3 * gap - 4;
-    const float merge_h = (in_text_ ? 0.25f : 0.4f) * rest, keys_h = rest - merge_h;
+    const float merge_h = (stacked_ ? 0.25f : 0.4f) * rest, keys_h = rest - merge_h;
     draw_map({x + kName * unit_, 2, w - kName * unit_, map_h});
     float y = 2 + map_h + gap;
     const float pool_w = 0.2f * w, pool_h = 82;
-    if (in_text_) {  // above the keys
+    if (stacked_) {
       draw_pool({x, y, w, pool_h});
       draw_keys({x, y + pool_h + gap, w, keys_h - pool_h - gap});
     } else {
@@ -199,20 +198,20 @@ class WalkPage::Painter {
                            tile_.tile, static_cast<double>(tile_.after.m)),
                {.size = 12 * unit_, .paint = {Ink::kDim}}, 7)
         .during({0.4f, 0.5f});
-    const int rows = (std::min(num_tokens_, kTileTokens) + kKeysInRow - 1) / kKeysInRow;
+    const int in_row = viz::is_narrow(scene_.room()) ? 8 : 16;
+    const int rows = (std::min(num_tokens_, kTileTokens) + in_row - 1) / in_row;
     const float pitch = (at.h - head) / static_cast<float>(rows);
-    const float w = at.w / static_cast<float>(kKeysInRow);
+    const float w = at.w / static_cast<float>(in_row);
     for (int first = 0; first < tile_.num_tokens;) {
       // Keys that lie in one block and stand in one row.
       const int in_block = size_ - (tile_.first_token + first) % size_;
-      const int count =
-          std::min({in_block, kKeysInRow - first % kKeysInRow, tile_.num_tokens - first});
-      const Place part{at.x + w * static_cast<float>(first % kKeysInRow),
-                       at.y + head + pitch * static_cast<float>(first / kKeysInRow),
+      const int count = std::min({in_block, in_row - first % in_row, tile_.num_tokens - first});
+      const Place part{at.x + w * static_cast<float>(first % in_row),
+                       at.y + head + pitch * static_cast<float>(first / in_row),
                        w * static_cast<float>(count) - 3, pitch - 4 * unit_};
       draw_part(first, part);
       for (int key = first; key < first + count; ++key) {
-        const Place cell{at.x + w * static_cast<float>(key % kKeysInRow), part.y, w - 3, part.h};
+        const Place cell{at.x + w * static_cast<float>(key % in_row), part.y, w - 3, part.h};
         draw_key(key, cell);
       }
       first += count;
@@ -277,8 +276,10 @@ class WalkPage::Painter {
       x += w + 6 * unit_;
       return label;
     };
-    text("bits/name", "bits of out", true);
-    text("bits/digest", fmt::format("{:016x}", kv::xxh64(std::as_bytes(std::span(out)))), false);
+    const bool narrow = viz::is_narrow(scene_.room());
+    text("bits/name", narrow ? "bits" : "bits of out", true);
+    if (!narrow)
+      text("bits/digest", fmt::format("{:016x}", kv::xxh64(std::as_bytes(std::span(out)))), false);
     text("bits/with", "with blocks of", true);
     for (size_t i = 0; i < page_.sizes_.size(); ++i) {
       const std::string words = std::to_string(page_.sizes_[i]), id = "bits/size " + words;
@@ -335,16 +336,14 @@ class WalkPage::Painter {
   const WalkStep& step_;
   const WalkStep& tile_;
   const int num_tokens_, size_;
-  const bool in_text_;
+  const bool in_text_, stacked_;  // the pool is above the keys
   const float unit_;
   std::vector<Part> parts_;
 };
 
 viz::Scene WalkPage::scene(const viz::Room& room) {
-  if (walk_) return Painter(*this, room).draw();
-  return viz::empty_scene(room,
-                          "No walk yet. \"Walk\" runs the prompt through the model, and shows how "
-                          "its last token's query reads the keys, tile by tile.");
+  return walk_ ? Painter(*this, room).draw()
+               : viz::empty_scene(room, "No walk yet: \"Walk\" begins one.");
 }
 
 }  // namespace lesson04

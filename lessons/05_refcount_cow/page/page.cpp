@@ -26,7 +26,7 @@ SharingPage::SharingPage(const viz::PageContext& context)
            .summary =
                "A fork shares its parent's blocks. A write into a shared block copies it first.",
            .opening = {"new A", "write A \"The sky was dark and it\""},
-           .least = {340, 325}},
+           .tall = 325},
           context) {
   declare_simulator();
   const std::vector<viz::Argument> args{viz::number("N", 1, 8).field("sequences", "3"),

@@ -37,8 +37,7 @@ PrefixPage::PrefixPage(const viz::PageContext& context)
                 .title = "Prefix hashing",
                 .summary = "A block's name is a hash of its tokens and of its parent's name. Equal "
                            "names are candidates, and no more.",
-                .opening = {fmt::format("ask A \"{}{}\"", kBeginning, kQuestions[0])},
-                .least = {340, 620}},
+                .opening = {fmt::format("ask A \"{}{}\"", kBeginning, kQuestions[0])}},
                context) {
   declare_own(
       {{"ask",

@@ -295,8 +295,9 @@ void strike_out(viz::Scene& scene, const Shown& before, const Story& story) {
       const std::string word = fmt::format("slot {}/{}/token", id, i);
       const viz::Shape* const shape = old.find(word);
       if (shape == nullptr) continue;
-      viz::Shape struck = *shape;
-      scene.ghost(struck.strike(), struck.at, span);
+      viz::Shape gone = *shape;
+      gone.struck = true;
+      scene.ghost(gone, gone.at, span);
       scene.leaves(word, shape->at, {span.end - 0.01f, span.end});
     }
   }

@@ -12,7 +12,7 @@ SchedulerPage::SchedulerPage(const viz::PageContext& context)
                 .summary = "Requests wait, run, and give way. Every pass has a budget of tokens, "
                            "and all of them share one pool.",
                 .opening = {"submit A 24 20", "submit B 24 20"},
-                .least = {340, 780}},
+                .tall = 780},
                context) {
   declare_own(requests());
   declare_own(pools());

@@ -18,7 +18,8 @@ LookaheadPage::LookaheadPage(const viz::PageContext& context)
                 .summary = "What came before may come again: guesses run in the same pass, and "
                            "the tokens that are drawn say which were right.",
                 .opening = {"new A \"the red cat sat on the mat and the red\" "
-                            "\"cat sat on the mat and the red dog slept well\""}},
+                            "\"cat sat on the mat and the red dog slept well\"",
+                            "guess", "pass", "guess", "pass"}},
                context) {
   declare_own(requests());
   declare_own(

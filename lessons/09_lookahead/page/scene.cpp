@@ -30,12 +30,15 @@ constexpr Span kCounted{0.65f, 0.95f};
 
 struct Areas {
   explicit Areas(const viz::Room& room) {
+    const bool narrow = viz::is_narrow(room);  // the passes are below the lanes
     const float left = (viz::is_in_text(room) ? 0.67f : 0.7f) * room.w, x = left + 20;
-    legend = {0, room.h - 18, room.w, 18};
-    pool = {0, legend.y - 8 - 28, room.w, 28};
-    reason = {0, pool.y - 8 - 36, room.w, 36};
-    lanes = {0, 0, left, reason.y - 6};
-    passes = {x, 0, room.w - x, reason.y - 6};
+    const float foot = narrow ? 66 : 18, free = narrow ? 48 : 28, told = narrow ? 70 : 36;
+    legend = {0, room.h - foot, room.w, foot};
+    pool = {0, legend.y - 8 - free, room.w, free};
+    reason = {0, pool.y - 8 - told, room.w, told};
+    lanes = {0, 0, narrow ? room.w : left, reason.y - 6};
+    passes = {x, 0, room.w - x, lanes.h};
+    if (narrow) passes = {0, 0.7f * lanes.h, room.w, 0.3f * lanes.h}, lanes.h = passes.y - 8;
   }
   Place lanes, passes, reason, pool, legend;
 };
@@ -56,7 +59,8 @@ class Picture {
     draw_lanes();
     draw_passes();
     draw_pool();
-    viz::reason(scene_, areas_.reason, now_.reason, now_.points_at,
+    viz::reason(scene_, areas_.reason, now_.reason,
+                viz::is_narrow(scene_.room()) ? "" : now_.points_at,
                 ran_ ? Span{0.6f, 0.7f} : Span{0.2f, 0.4f});
     std::vector<viz::LegendEntry> entries{
         {State::kInUse, "has K and V"},
@@ -163,9 +167,10 @@ class Picture {
       viz::heading(scene_, "empty", {all.x, all.y, all.w, kHeading}, "no request yet");
     }
     const float wide = blocks_.block(blocks_.columns - 1, all).right() - all.x;
+    const float least = (viz::is_narrow(scene_.room()) ? 1 : 0.7f) * all.w;
     float y = all.y;
     for (const Asked& asked : now_.asked) {
-      name(asked, {all.x, y, std::max(wide, 0.7f * all.w), kRibbon});
+      name(asked, {all.x, y, std::max(wide, least), kRibbon});
       y += kRibbon + 4;
       if (asked.ended) {
         viz::words(

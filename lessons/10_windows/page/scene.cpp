@@ -30,7 +30,7 @@ void WindowsPage::draw_pool(viz::Scene& scene, const Place& at) const {
   scene.line("floor", 0, at.y - 5, scene.room().w, at.y - 5, viz::paint(Ink::kLine));
   viz::heading(scene, "pool", {at.x, at.y, at.w, kHeading},
                fmt::format("{}{} of {} held; {} if no layer forgot",
-                           viz::is_in_text(scene.room()) ? "" : "one pool for all groups: ",
+                           scene.room().w <= viz::kTextWidth ? "" : "one pool for all groups: ",
                            now_.held, kv::count_of(count, "block"), now_.full));
   const Place room{at.x, at.y + kHeading + 2, at.w, at.h - kHeading - 2};
   const viz::Grid grid = viz::fit(count, room,
@@ -115,22 +115,26 @@ void WindowsPage::let_fall(viz::Scene& scene) const {
 }
 
 viz::Scene WindowsPage::scene(const viz::Room& room) {
-  constexpr float kGap = 8, kNote = 34;
+  constexpr float kGap = 8;
   viz::Scene scene(room);
-  const float legend_h = viz::is_in_text(room) ? 44 : 18;
+  const bool narrow = viz::is_narrow(room);  // what the groups have is below the pool
+  const float legend_h = narrow ? 66 : viz::is_in_text(room) ? 44 : 18, note_h = narrow ? 70 : 34;
   const Place legend{0, room.h - legend_h, room.w, legend_h};
   const float least = std::clamp(0.34f * room.h, 130.0f, 300.0f);  // of what is below
   const Place lanes{0, 0, room.w,
                     std::min(lanes_height(manager().num_groups(), now_.asked.size()),
-                             legend.y - least - kNote - 2 * kGap - 4)};
-  const Place note{0, lanes.bottom() + 4, room.w, kNote};
+                             legend.y - least - note_h - 2 * kGap - 4)};
+  const Place note{0, lanes.bottom() + 4, room.w, note_h};
   const float top = note.bottom() + kGap + 4, low = legend.y - kGap - top, half = 0.52f * room.w;
   draw_lanes(scene, *this, lanes);
   const bool found = std::ranges::any_of(now_.lookup.alone, [](int64_t n) { return n > 0; });
   const bool too_short = !now_.lookup.request.name.empty() && now_.lookup.num_blocks == 0;
   const bool has_lookup = live_.running() || found || (too_short && !viz::is_in_text(room));
-  draw_pool(scene, {0, top, has_lookup ? half - 2 * kGap : room.w, low});
-  if (has_lookup) draw_lookup(scene, {half, top, room.w - half, low});
+  Place pool{0, top, room.w, low}, lookup{half, top, room.w - half, low};
+  if (has_lookup) (narrow ? pool.h : pool.w) = narrow ? 0.55f * low : half - 2 * kGap;
+  if (narrow) lookup = {0, pool.bottom() + kGap, room.w, low - pool.h - kGap};
+  draw_pool(scene, pool);
+  if (has_lookup) draw_lookup(scene, lookup);
   let_fall(scene);
   viz::reason(scene, note, now_.reason, now_.points_at, {0, 0.15f});
   viz::legend(scene, legend,

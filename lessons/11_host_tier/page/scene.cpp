@@ -80,8 +80,9 @@ void strike_evicted(viz::Scene& scene, const viz::ShelfBlocks& before,
 
 /// Requests above, and what each did in the passes; below them two floors and the link between.
 viz::Scene HostTierPage::scene(const viz::Room& room) {
-  constexpr float kGap = 8, kNote = 32, kLegend = 18;
+  constexpr float kGap = 8;
   viz::Scene scene(room);
+  const float note = viz::is_narrow(room) ? 70 : 32, foot = viz::is_narrow(room) ? 66 : 18;
   const float tall = std::clamp(0.12f * room.h, 46.0f, 90.0f);
   if (now_.asked.empty()) viz::heading(scene, "empty", {0, 0, room.w, kHeading}, "no request yet");
   const float pitch = room.w / static_cast<float>(std::max<size_t>(now_.asked.size(), 3));
@@ -90,8 +91,8 @@ viz::Scene HostTierPage::scene(const viz::Room& room) {
     draw_card(scene, asked, {x, 0, pitch - 8, tall}, selected() == asked.name);
     x += pitch;
   }
-  const float top = tall + kGap + (room.is_told ? 0 : kNote + kGap);
-  const float h = room.h - kLegend - kGap - top, link = std::clamp(0.1f * h, 30.0f, 60.0f);
+  const float top = tall + kGap + (room.is_told ? 0 : note + kGap);
+  const float h = room.h - foot - kGap - top, link = std::clamp(0.1f * h, 30.0f, 60.0f);
   const float floor = (h - link - 2 * kGap) / 2;
   const Place device{0, top, room.w, floor}, between{0, device.bottom() + kGap, room.w, link};
   viz::shelf(scene, 0, "device", without_copies(now_.shelves[0]), device);
@@ -107,10 +108,10 @@ viz::Scene HostTierPage::scene(const viz::Room& room) {
   viz::saved(scene, "loaded", {0.45f * room.w, between.y, 0.55f * room.w, link}, before_.loaded,
              now_.loaded);
   if (!room.is_told) {
-    viz::reason(scene, {0, tall + kGap, room.w, kNote}, now_.reason, now_.points_at, {0, 0.15f});
+    viz::reason(scene, {0, tall + kGap, room.w, note}, now_.reason, now_.points_at, {0, 0.15f});
   }
   viz::legend(
-      scene, {0, room.h - kLegend, room.w, kLegend},
+      scene, {0, room.h - foot, room.w, foot},
       viz::drawn_in(scene, {{State::kInUse, "in use"},
                             {State::kFree, "empty"},
                             {State::kCached, "free, can be found"},

@@ -187,8 +187,9 @@ void draw_ways(viz::Scene& scene, const Shown& before, const Shown& now, int she
 
 /// Requests above, and what the file saved them; below the device, the host and the file.
 viz::Scene FileTierPage::scene(const viz::Room& room) {
-  constexpr float kGap = 8, kRequests = 30, kNote = 36, kNumber = 300, kWay = 22, kLegend = 18;
+  constexpr float kGap = 8, kWay = 22;
   viz::Scene scene(room);
+  const float note = viz::is_narrow(room) ? 70 : 36, foot = viz::is_narrow(room) ? 44 : 18;
   std::vector<viz::Chip> chips;
   for (const Asked& asked : now_.asked) {
     chips.push_back({.text = asked.name + " " + asked.doing,
@@ -197,9 +198,8 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
                      .tooltip = fmt::format("{} tokens, {} found",
                                             asked.num_prompt + asked.generated, asked.num_cached)});
   }
-  viz::chips(scene, "request", {0, 0, room.w - kNumber, kRequests}, chips);
-  viz::saved(scene, "found", {room.w - kNumber, 0, kNumber, kRequests}, before_.found, now_.found);
-  const float top = kRequests + kGap + (room.is_told ? 0 : kNote), legend = room.h - kLegend;
+  const float head = viz::shelf_head(scene, chips, 30, before_.found, now_.found) + kGap;
+  const float top = head + (room.is_told ? 0 : note), legend = room.h - foot;
   const float tall = (legend - kGap - top - 2 * kWay) / 3;
   for (int i = 0; i < 3; ++i) {
     constexpr const char* kTitles[] = {"device", "host memory", "file"};
@@ -214,9 +214,9 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
       finish(scene, before_, now_, i, id, blocks[id]);
     }
   }
-  viz::shelf_note(scene, {0, kRequests + kGap, room.w, kNote}, now_.reason, now_.points_at);
+  viz::shelf_note(scene, {0, head, room.w, note}, now_.reason, now_.points_at);
   viz::legend(
-      scene, {0, legend, room.w, kLegend},
+      scene, {0, legend, room.w, foot},
       viz::drawn_in(scene, {{State::kInUse, "in use"},
                             {State::kFree, "empty"},
                             {State::kCached, "can be found"},

@@ -90,9 +90,9 @@ void finish(viz::Scene& scene, const Shown& before, size_t shelf, int32_t id, co
 
 /// Requests above, and what the store saved them; below one server, the store, and the other one.
 viz::Scene SharedTierPage::scene(const viz::Room& room) {
-  constexpr float kGap = 8, kRequests = 48, kNumber = 300, kNote = 36;
-  const float top = kRequests + kGap + (room.is_told ? 0 : kNote);
+  constexpr float kGap = 8;
   viz::Scene scene(room);
+  const float note = viz::is_narrow(room) ? 70 : 36, foot = viz::is_narrow(room) ? 44 : 18;
   std::vector<viz::Chip> chips;
   for (const Asked& asked : now_.asked) {
     chips.push_back({.text = fmt::format("{} {} on {}: {} found", asked.name, asked.doing,
@@ -100,9 +100,9 @@ viz::Scene SharedTierPage::scene(const viz::Room& room) {
                      .hue = asked.hue,
                      .state = asked.is_there() ? State::kInUse : State::kFree});
   }
-  viz::chips(scene, "request", {0, 0, room.w - kNumber, kRequests}, chips);
-  viz::saved(scene, "found", {room.w - kNumber, 0, kNumber, 30}, before_.loaded, now_.loaded);
-  const float legend = room.h - 18, pitch = (legend - top) / 3;
+  const float head = viz::shelf_head(scene, chips, 48, before_.loaded, now_.loaded) + kGap;
+  const float top = head + (room.is_told ? 0 : note);
+  const float legend = room.h - foot, pitch = (legend - top) / 3;
   const char* const titles[] = {
       "server one, its device",
       store_.is_there ? "the store, and the ends of its names" : "the store, which does not answer",
@@ -113,8 +113,8 @@ viz::Scene SharedTierPage::scene(const viz::Room& room) {
     viz::shelf(scene, static_cast<int>(i), titles[i], shelf, at);
     for (int32_t id = 1; id < std::ssize(shelf); ++id) finish(scene, before_, i, id, shelf);
   }
-  viz::shelf_note(scene, {0, kRequests + kGap, room.w, kNote}, now_.reason, now_.points_at);
-  viz::legend(scene, {0, legend, room.w, 18},
+  viz::shelf_note(scene, {0, head, room.w, note}, now_.reason, now_.points_at);
+  viz::legend(scene, {0, legend, room.w, foot},
               {{State::kInUse, "in use"},
                {State::kCached, "can be found"},
                {State::kReserved, "on its way", 0},

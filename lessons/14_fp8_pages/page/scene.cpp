@@ -13,7 +13,7 @@ using viz::Ink;
 using viz::paint;
 using viz::Place;
 
-constexpr float kHead = 22, kScale = 64, kGap = 6, kAxis = 16, kNote = 40, kLegend = 20;
+constexpr float kHead = 22, kScale = 64, kGap = 6, kAxis = 16;
 constexpr float kAround = 2;  // from a number to the second edge around it
 
 /// One number of a token's head: what was written, and under it what comes back.
@@ -43,7 +43,9 @@ void draw_block(viz::Scene& scene, const Shown& shown, const Place& at) {
               {.size = 13, .paint = {Ink::kDim}, .align = viz::Align::kCentre});
   const float top = at.y + kHead + kGap;
   const float row = (at.bottom() - top) / static_cast<float>(kTokens);
-  const float column = (at.w - kScale - kGap) / static_cast<float>(kNumbers);
+  const size_t lines = viz::is_narrow(scene.room()) ? 2 : 1, in_line = kNumbers / lines;
+  const float column = (at.w - kScale - kGap) / static_cast<float>(in_line);
+  const float line = row / static_cast<float>(lines);
   for (size_t t = 0; t < kTokens; ++t) {
     const float y = top + static_cast<float>(t) * row;
     const Place scale{at.right() - kScale, y, kScale, row - kGap};
@@ -55,7 +57,8 @@ void draw_block(viz::Scene& scene, const Shown& shown, const Place& at) {
     const ShownToken& token = shown.tokens[t];
     for (size_t i = 0; i < token.codes.size(); ++i) {
       draw_number(scene, token, t, i,
-                  {at.x + static_cast<float>(i) * column, y, column - kGap, row - kGap});
+                  {at.x + static_cast<float>(i % in_line) * column,
+                   y + static_cast<float>(i / in_line) * line, column - kGap, line - kGap});
     }
     scene.box(fmt::format("scale {}", t), scale, paint(Ink::kPanel), paint(Ink::kLine));
     scene.label(fmt::format("scale {}/{}", t, token.exponent), scale.inset(3),
@@ -98,15 +101,16 @@ void draw_memory(viz::Scene& scene, const Shown& shown, const Place& at) {
 viz::Scene fp8_scene(const viz::Room& room, const Shown& shown) {
   viz::Scene scene(room);
   const float bars = std::clamp(0.28f * room.h, 96.0f, 260.0f);
-  const float block = room.h - kNote - bars - kLegend - 3 * kGap;
+  const float note = viz::is_narrow(room) ? 70 : 40, legend = viz::is_narrow(room) ? 66 : 20;
+  const float block = room.h - note - bars - legend - 3 * kGap;
   draw_block(scene, shown, {kAround, 0, room.w - 2 * kAround, block});
-  viz::legend(scene, {0, block, room.w, kLegend},
+  viz::legend(scene, {0, block, room.w, legend},
               {{viz::State::kInUse, "written, and below it read"},
                {.state = viz::State::kInUse, .name = "has another code now", .edge = Ink::kMark},
                {.state = viz::State::kInUse, .name = "lost", .edge = Ink::kError},
                {viz::State::kFree, "empty"}});
-  viz::note(scene, "reason", {0, block + kLegend + kGap, room.w, kNote}, shown.reason);
-  draw_memory(scene, shown, {0, block + kLegend + kNote + 3 * kGap, room.w, bars});
+  viz::note(scene, "reason", {0, block + legend + kGap, room.w, note}, shown.reason);
+  draw_memory(scene, shown, {0, block + legend + note + 3 * kGap, room.w, bars});
   return scene;
 }
 

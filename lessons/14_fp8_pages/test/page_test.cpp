@@ -89,7 +89,7 @@ TEST_CASE("the picture fits its room") {
   for (const char* line : {"write 3 -1.3 0.2 40 300 0.01", "write 0.003 -0.0013 0.0002 0.04",
                            "write 4e30 -1e-30", "write 123456 -123456 1.2345e-9"}) {
     run(page, line);
-    for (const viz::Room& room : {viz::Room{560, 330}, {860, 420}, {2300, 1200}}) {
+    for (const viz::Room& room : {viz::Room{560, 330}, {860, 420}, {2300, 1200}, {357, 700}}) {
       for (const std::string& fault : viz::layout_faults(page.scene(room))) FAIL_CHECK(fault);
     }
   }
