@@ -294,7 +294,7 @@ TEST_CASE_FIXTURE(Fixture, "a copy is seen slot by slot, then the entry flips, t
 
 TEST_CASE_FIXTURE(Fixture, "on a phone tables and pool are seen at once; no line covers a block") {
   const viz::WindowLayout phone = viz::window_layout(390, 812, {.actions = true});
-  const viz::Room room = viz::picture_room(phone, page.info().least);
+  const viz::Room room = viz::picture_room(phone, page.info().tall);
   CHECK(room.h <= phone.main.h);
   run({"new A", "append A 20", "fork A B", "append B 1"});
   for (const viz::Scene& scene : {page.scene(room), picture()}) {
