@@ -190,8 +190,7 @@ testOn('?page=5', 'a link may have its words after a question mark; title and ad
   await click(page, 'tab 07')
   await page.waitForFunction(() => document.title.startsWith('07 '))
   assert.equal(await page.evaluate(() => location.hash), '#page=07')
-  await page.reload()
-  await ready(page)
+  await page.reload().then(() => ready(page))
   assert.equal((await state(page)).page, '07')
 })
 
@@ -216,6 +215,12 @@ testOn('#page=03', 'what takes long has a sign on the screen while it runs', asy
 })
 
 testOn('#page=05', 'where nothing moves no frame is drawn until input comes', async (page) => {
+  await page.addInitScript(() => {
+    const { clear } = WebGL2RenderingContext.prototype
+    globalThis.frames = 0
+    WebGL2RenderingContext.prototype.clear = function (...all) { frames++, clear.apply(this, all) }
+  })
+  await page.reload().then(() => ready(page))
   const drawn = (from) => page.waitForFunction((before) => frames > before, from)
   await drawn(0)
   await page.waitForTimeout(2000)
@@ -224,12 +229,7 @@ testOn('#page=05', 'where nothing moves no frame is drawn until input comes', as
   assert.equal(await page.evaluate(() => frames), before)
   await page.mouse.move(300, 300)
   await drawn(before)
-}, )
-  await page.addInitScript(() => {
-    const { clear } = WebGL2RenderingContext.prototype
-    globalThis.frames = 0
-    WebGL2RenderingContext.prototype.clear = function (...all) { frames++, clear.apply(this, all) }
-  })
+})
 
 test('both pages say what the browser lacks', async () => {
   const without = {
