@@ -25,8 +25,8 @@ class CountingPage : public viz::Page {
  public:
   static constexpr int kMost = 10;
 
-  explicit CountingPage(const std::string& lesson = "99")
-      : Page({.lesson = lesson, .title = "Count", .summary = "Counts to 10."}) {
+  explicit CountingPage(const std::string& lesson = "99", std::vector<std::string> opening = {})
+      : Page({lesson, "Count", "Counts to 10.", std::move(opening)}) {
     declare({{"add",
               {viz::number("N", -kMost, kMost)},
               "N more",

@@ -343,6 +343,10 @@ TEST_CASE("wrong options, and no display, give one clear line") {
       {"5 --headless --script $S/lessons/06_prefix_hashing/scenarios/chain.txt",
        "a scenario of page 06, wanted one of page 05"},
       {"--frames 1", "--headless"},
+      {"--pictures $T --theme light", "wanted with no other option"},
+      {"--pictures $T --do 'new A'", "leave --pictures out"},
+      {"--headless --check-layout --frame-time", "leave --frame-time out"},
+      {"--headless --at 0.5 --screenshot $T/x.png", "leave --at out"},
       {"5 --steps 3", "--steps: found where it does nothing, wanted with --script, and"},
       {"5 --headless --steps 3", "leave --steps out"},
       {"5 --headless --theme light", "wanted with a window or --screenshot"}};

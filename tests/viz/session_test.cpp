@@ -311,17 +311,18 @@ TEST_CASE("a live run that is begun in the middle of a scenario is what playing 
 
 TEST_CASE("a device that fails is reported in the log, and the window stays") {
   struct Failing : kvtest::CountingPage {
+    Failing() : CountingPage("99", {"add -1"}) {}
     void changed() override {
-      if (broken) throw kv::DeviceError("the device is gone");
+      if (counter("value") < least) throw kv::DeviceError("the device is gone");
     }
-    bool broken = false;
+    int least = -1;
   };
   auto page = std::make_unique<Failing>();
   Failing& failing = *page;
   viz::Session session(std::move(page));
   for (const char* line : {"add 1", "add 2", "add 3"}) CHECK(session.try_run(line));
   session.undo();
-  failing.broken = true;
+  failing.least = 99;
   CHECK_FALSE(session.try_run("add 3"));
   CHECK(session.log().back().text == "the device is gone");
   session.redo();
@@ -330,10 +331,15 @@ TEST_CASE("a device that fails is reported in the log, and the window stays") {
   session.undo();
   CHECK(session.log().back().error);
   CHECK(session.page().counter("value") == 0);
-  failing.broken = false;  // nothing is lost
+  failing.least = -1;  // nothing is lost
   for (int i = 0; i < 3; ++i) session.redo();
-  CHECK(session.page().counter("value") == 6);
-  failing.broken = true;
+  CHECK(session.page().counter("value") == 5);
+  failing.least = 0;  // the opening fails, so nothing goes on from there
+  session.undo();
+  CHECK(session.page().counter("value") == 0);
+  session.redo();
+  CHECK(session.log().back().error);
+  failing.least = 99;
   session.load(viz::Scenario::parse("page 99\n\nadd 1\n", "live"));
   CHECK_THROWS_WITH_AS(session.play_on(), "line 3: the device is gone", kv::UserError);
 }

@@ -45,9 +45,8 @@ viz::PageContext context_of(const Options& options) {
 }
 
 viz::Shell make_shell(const Options& options) {
-  const viz::PageContext context = context_of(options);
-  viz::Shell shell([context] { return viz::make_pages(context); }, viz::load_shipped(KV_SOURCE_DIR),
-                   viz::on_disk());
+  viz::Shell shell([context = context_of(options)] { return viz::make_pages(context); },
+                   viz::load_shipped(KV_SOURCE_DIR), viz::on_disk());
   shell.motion = !options.no_motion;
   shell.light = options.theme == "light";
   return shell;
@@ -66,7 +65,7 @@ void parse_size(const std::string& text, int& width, int& height) {
 /// On the page that was asked for, or on the scenario's own.
 void load_script(const Options& options, viz::Shell& shell) {
   viz::Scenario scenario = viz::Scenario::load(options.script);
-  const std::string& page = shell.session().page().info().lesson;
+  const std::string& page = std::as_const(shell.session()).page().info().lesson;
   if (!options.page.empty() && scenario.page != page) {
     kv::user_error(
         "{}: a scenario of page {}, wanted one of page {}; without the \"{}\" its page opens",
@@ -99,11 +98,9 @@ void check_layout(viz::Session& session, const std::string& file) {
 }
 
 void print_state(const viz::Page& page) {
-  std::string line = "END";
-  for (const viz::Counter& counter : page.counters()) {
-    line += fmt::format(" {}={}", counter.name, counter.value);
-  }
-  fmt::print("{}\n", line);
+  fmt::print("END");
+  for (const auto& one : page.counters()) fmt::print(" {}={}", one.name, one.value);
+  fmt::print("\n");
 }
 
 /// Prints the commands that a scenario of the page can use.
@@ -116,11 +113,6 @@ void print_commands(const viz::Page& page) {
                   fits ? 0 : kColumn, help);
   }
   console.print("{:<{}}{}\n", "expect reads", kColumn, fmt::join(page.counter_names(), " "));
-}
-
-void open_trace(viz::Shell& shell, const Options& options) {
-  shell.select("warp");
-  shell.session().run({.verb = "open", .args = {options.trace}});
 }
 
 /// With a command, and what the page does of itself after it.
@@ -156,9 +148,7 @@ void draw(const Options& options, viz::Shell& shell, int width, int height, floa
 void run_headless(const Options& options, viz::Shell& shell, int width, int height) {
   if (options.check_layout) return check_layout(shell.session(), options.script);
   const auto scale = static_cast<float>(options.scale > 0 ? options.scale : 1);
-  const auto pixels = [&](int points) {
-    return static_cast<int>(static_cast<float>(points) * scale);
-  };
+  const auto pixels = [&](int n) { return static_cast<int>(static_cast<float>(n) * scale); };
   if (int64_t{pixels(width)} * pixels(height) > kMaxPixels) {
     kv::user_error("--size {}x{} at --scale {:g}: {} x {} pixels, wanted at most {} in all", width,
                    height, scale, pixels(width), pixels(height), kMaxPixels);
@@ -203,19 +193,20 @@ void write_svg(const Options& options, const std::string& file, bool plays) {
 }
 
 /// Refuses what was given and would do nothing.
-void refuse_unused(const Options& options) {
+void refuse_unused(const Options& options, int num_words) {
   const bool svg = !(options.svg + options.animate).empty(), window = !options.headless && !svg;
   const bool png = !options.screenshot.empty() || options.frame_time, seen = window || png;
   const bool own = (options.page + options.script).empty();
   const bool plays = !options.script.empty() && !window && !options.check_layout;
   const std::tuple<const char*, bool, const char*> unused[] = {
+      {"--pictures", !options.pictures.empty() && num_words > 3, "no other option"},
       {"--steps", options.steps > 0 && !plays, "--script, and --headless, --svg or --animate"},
-      {"--at", options.at < 1 && !png, "--screenshot"},
+      {"--at", options.at < 1 && !(png && plays), "--script and --screenshot"},
       {"--theme", options.theme != "system" && !seen, "a window or --screenshot"},
       {"--scale", options.scale != 0 && !seen, "a window or --screenshot"},
       {"--size", !options.size.empty() && !seen && !svg, "a window, --screenshot or --svg"},
-      {"--screenshot", png && options.check_layout, "no --check-layout"},
-      {"--pictures", !options.pictures.empty() && (!window || plays), "no other option"},
+      {options.frame_time ? "--frame-time" : "--screenshot", png && options.check_layout,
+       "no --check-layout"},
       {"--trace", !options.trace.empty() && !own, "a page of its own, so no page and no --script"},
       {"--frames", options.frames > 0 && !window, "a window"},
       {"--rects", options.rects && !window, "a window"}};
@@ -226,8 +217,8 @@ void refuse_unused(const Options& options) {
   }
 }
 
-void run(const Options& options) {
-  refuse_unused(options);
+void run(const Options& options, int num_words) {
+  refuse_unused(options, num_words);
   if (!options.pictures.empty()) return draw_pictures(options.pictures);
   if (!options.svg.empty()) write_svg(options, options.svg, false);
   if (!options.animate.empty()) write_svg(options, options.animate, true);
@@ -238,16 +229,17 @@ void run(const Options& options) {
     kv::user_error("--scale: found {}, wanted 0.5 to 4, or 0 for the display's", options.scale);
   }
   viz::Shell shell = make_shell(options);
-  if (!options.page.empty()) {  // "7" is lesson 07's
-    shell.select(options.page.size() == 1 ? "0" + options.page : options.page);
-  }
+  // "7" is lesson 07's.
+  if (!options.page.empty()) shell.select((options.page.size() == 1 ? "0" : "") + options.page);
   if (!options.script.empty()) load_script(options, shell);
-  if (!options.trace.empty()) open_trace(shell, options);
+  if (!options.trace.empty()) {
+    shell.select("warp");
+    shell.session().run({.verb = "open", .args = {options.trace}});
+  }
   if (!options.first.empty()) begin(shell, options.first);
   if (options.commands) {
     if ((options.page + options.script + options.trace).empty()) {
-      kv::user_error(
-          "--commands: of which page? wanted one, for example ./course viz 5 --commands");
+      kv::user_error("--commands: of which page? wanted one, as in ./course viz 5 --commands");
     }
     return print_commands(shell.session().page());
   }
@@ -316,5 +308,5 @@ int main(int argc, char** argv) {
       .needs("--headless");
   command.flag("--frame-time", options.frame_time, "time of laying out a frame")
       .needs("--headless");
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::run_main(command, argc, argv, [&] { run(options, argc); });
 }

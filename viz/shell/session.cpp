@@ -57,12 +57,17 @@ std::vector<Command> Session::opening() const {
   return lines;
 }
 
-Page& Session::open() {
+/// A new page with its opening, which may throw.
+void Session::begin() {
   opened_ = true;
   page_->reset();
   log_.clear();  // what happened is what has happened up to here
+  for (const Command& command : opening()) do_on_page(command);
+}
+
+Page& Session::open() {
   try {
-    for (const Command& command : opening()) do_on_page(command);
+    begin();
   } catch (const std::runtime_error& error) {  // there may be no model
     page_->reset();
     tell(error.what(), true);
@@ -78,7 +83,7 @@ void Session::tell(std::string text, bool error) {
 }
 
 void Session::run(const Command& command, bool of_scenario) {
-  page();
+  page();  // it opens
   try {
     apply(command, of_scenario);
   } catch (const std::runtime_error& error) {
@@ -198,7 +203,7 @@ bool Session::replay(size_t count) {
   while (first > 0 && !done_[--first].restarts) {
   }
   try {
-    open();
+    if (count == 0 || !done_[first].restarts) begin();
     for (size_t i = first; i < count; ++i) do_all(done_[i]);
     moves_on_ = false;
     return true;
@@ -253,10 +258,11 @@ void Session::redo() {
   const Done& next = undone_.back();
   playing = false;
   try {
+    if (done_.empty() && !next.restarts) begin();  // that may have failed
     do_all(next);
   } catch (const std::runtime_error& error) {
     const std::string why = fmt::format("redo: {}", error.what());
-    if (next.restarts) replay(done_.size());
+    if (next.restarts || done_.empty()) replay(done_.size());
     return tell(why, true);
   }
   moves_on_ = !next.restarts;

@@ -134,6 +134,7 @@ class Session {
   static void add_steps(const std::vector<Command>& commands, size_t end, Done& done);
   bool replay(size_t count);
   std::vector<Command> opening() const;
+  void begin();
   Page& open();
   static Place unannounced(Place place);
   void go_to(const Place& place);

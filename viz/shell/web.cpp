@@ -137,11 +137,12 @@ EMSCRIPTEN_KEEPALIVE void web_open(const char* lesson, const char* scenario, int
     if (*lesson != '\0') g_shell->select(lesson);
     if (*scenario != '\0') g_shell->load(viz::Scenario::parse(scenario, "shared"));
     if (step > 0) g_shell->session().go_to_step(static_cast<size_t>(step));
+    g_shell->session().page();  // it opens
+    g_shell->session().playing = play != 0 && g_shell->session().can_step();
   } catch (const kv::UserError& error) {
     g_shell->tell(error.what());
   }
-  follow_page(false);  // it opens
-  g_shell->session().playing = play != 0 && g_shell->session().can_step();
+  follow_page(false);
 }
 
 EMSCRIPTEN_KEEPALIVE void web_frame(double seconds, int width, int height, float scale) {
@@ -229,7 +230,7 @@ EMSCRIPTEN_KEEPALIVE const char* web_controls() {
 }
 
 EMSCRIPTEN_KEEPALIVE const char* web_state() {
-  viz::Session& session = g_shell->session();
+  const viz::Session& session = g_shell->session();
   nlohmann::json counters = nlohmann::json::object();
   for (const viz::Counter& counter : session.page().counters()) {
     counters[counter.name] = counter.value;
