@@ -323,11 +323,11 @@ std::vector<std::string> unexplained_marks(const Scene& scene) {
 std::vector<std::string> layout_faults(Page& page) {
   struct Size {
     float w, h;
-    bool filled;  // whether the picture must fill it
+    bool filled = false;  // whether the picture must fill it
   };
   std::vector<std::string> all;
-  for (const Size& size : {Size{390, 844, false}, Size{1024, 640, false}, Size{1280, 800, true},
-                           Size{1920, 1080, true}, Size{2560, 1440, false}}) {
+  for (const Size& size : {Size{390, 844}, Size{700, 520}, Size{1024, 640}, Size{1280, 800, true},
+                           Size{1920, 1080, true}, Size{2560, 1440}}) {
     const WindowLayout layout = window_layout(size.w, size.h, {.actions = !page.actions().empty()});
     const Scene scene = page.scene(picture_room(layout, page.info().tall));
     if (scene.shapes().empty()) return {};  // it has no picture yet

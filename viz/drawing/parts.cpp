@@ -36,8 +36,8 @@ void fill_block(Scene& scene, const BlockView& block, const Place& at, float lev
   if (at.h <= 0) return;
   const float w = at.w / static_cast<float>(std::max<size_t>(block.owners.size(), 1));
   for (size_t i = 0; i < block.owners.size(); ++i) {
-    const Place part{at.x + w * static_cast<float>(i), at.bottom() - at.h * level, apart(w),
-                     at.h * level};
+    const Place part{at.x + w * static_cast<float>(i), at.bottom() - at.h * level,
+                     i + 1 < block.owners.size() ? apart(w) : w, at.h * level};
     scene.box(fmt::format("block {}/fill {}", block.id, i), part, soft(block.owners[i])).radius = 2;
   }
 }

@@ -120,11 +120,11 @@ void saved(Scene& scene, const std::string& id, const Place& at, int64_t before,
 }
 
 float shelf_head(Scene& scene, const std::vector<Chip>& all, float h, int64_t was, int64_t now) {
-  const float w = scene.room().w, number = is_narrow(scene.room()) ? w : 300;
-  const float below = number == w ? h : 0;
-  chips(scene, "request", {0, 0, below > 0 ? w : w - number, h}, all);
-  saved(scene, "found", {w - number, below, number, 30}, was, now);
-  return below > 0 ? below + 30 : h;
+  const bool narrow = is_narrow(scene.room());
+  const float w = scene.room().w, number = narrow ? w : 300;
+  chips(scene, "request", {0, 0, narrow ? w : w - number, h}, all);
+  saved(scene, "found", {w - number, narrow ? h : 0, number, 30}, was, now);
+  return narrow ? h + 30 : h;
 }
 
 void shelf_note(Scene& scene, const Place& at, const std::string& words, const std::string& about) {

@@ -14,7 +14,7 @@ inline constexpr float kTextLetters = 12;  // the least size
 
 inline bool is_in_text(const Room& room) { return room.w == kTextWidth; }
 
-/// On a phone held upright things stand below one another; a wider one shows kTextWidth smaller.
+/// Too narrow for a text's picture with letters of 11 points: things stand below one another.
 inline bool is_narrow(const auto& room) { return room.w < kTextWidth * 11 / kTextLetters; }
 
 /// `size`, or what can be read in a text.

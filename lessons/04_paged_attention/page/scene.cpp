@@ -35,7 +35,7 @@ class WalkPage::Painter {
         num_tokens_(static_cast<int>(page.tokens_.size())),
         size_(page.options_.block_size),
         in_text_(viz::is_in_text(room)),
-        stacked_(room.w <= viz::kTextWidth),
+        stacked_(room.w <= viz::kTextWidth),  // the pool is above the keys
         unit_(stacked_ ? 1 : std::clamp(std::min(room.w / 900, room.h / 560), 0.6f, 1.7f)) {}
 
   viz::Scene draw() {
@@ -336,7 +336,7 @@ class WalkPage::Painter {
   const WalkStep& step_;
   const WalkStep& tile_;
   const int num_tokens_, size_;
-  const bool in_text_, stacked_;  // the pool is above the keys
+  const bool in_text_, stacked_;
   const float unit_;
   std::vector<Part> parts_;
 };

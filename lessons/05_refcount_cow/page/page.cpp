@@ -155,9 +155,8 @@ std::vector<BlockCopy> SharingPage::copies() const {
     const viz::TableCard* was = viz::find_card(before_.tables, table.origin);
     for (size_t i = 0; was != nullptr && i < table.block_ids.size(); ++i) {
       if (i >= was->block_ids.size() || was->block_ids[i] == table.block_ids[i]) continue;
-      const bool known =
-          std::ranges::count(copies, table.block_ids[i], &BlockCopy::destination) > 0;
-      if (!known) copies.push_back({was->block_ids[i], table.block_ids[i]});
+      if (std::ranges::count(copies, table.block_ids[i], &BlockCopy::destination) > 0) continue;
+      copies.push_back({was->block_ids[i], table.block_ids[i]});
     }
   }
   return copies;
@@ -182,7 +181,7 @@ void SharingPage::refused(const viz::Command& command, const std::string& why) {
   before_ = now_;
 }
 
-/// The last sequence whose next token has no block of its own yet; null if there is none.
+/// The last sequence with no block yet, or whose last one others hold, too; null if none.
 const viz::TableCard* SharingPage::to_write() const {
   const auto found = std::find_if(now_.tables.rbegin(), now_.tables.rend(), [](const auto& one) {
     return !one.ended && (one.ref_cnts.empty() || one.ref_cnts.back() > 1);
@@ -193,7 +192,8 @@ const viz::TableCard* SharingPage::to_write() const {
 /// The sequence that the buttons are for: the selected one, or the one to write, or the last.
 std::string SharingPage::chosen() const {
   if (viz::find_card(now_.tables, selected()) != nullptr || now_.tables.empty()) return selected();
-  return (to_write() != nullptr ? *to_write() : now_.tables.back()).sequence.name;
+  const viz::TableCard* const one = to_write();
+  return (one != nullptr ? *one : now_.tables.back()).sequence.name;
 }
 
 std::vector<viz::Counter> SharingPage::counters() const {

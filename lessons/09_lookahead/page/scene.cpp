@@ -36,9 +36,9 @@ struct Areas {
     legend = {0, room.h - foot, room.w, foot};
     pool = {0, legend.y - 8 - free, room.w, free};
     reason = {0, pool.y - 8 - told, room.w, told};
-    lanes = {0, 0, narrow ? room.w : left, reason.y - 6};
-    passes = {x, 0, room.w - x, lanes.h};
-    if (narrow) passes = {0, 0.7f * lanes.h, room.w, 0.3f * lanes.h}, lanes.h = passes.y - 8;
+    passes = {x, 0, room.w - x, reason.y - 6};
+    if (narrow) passes = {0, 0.7f * passes.h, room.w, 0.3f * passes.h};
+    lanes = {0, 0, narrow ? room.w : left, narrow ? passes.y - 8 : passes.h};
   }
   Place lanes, passes, reason, pool, legend;
 };

@@ -64,9 +64,8 @@ void WindowsPage::draw_lookup(viz::Scene& scene, const Place& at) const {
   const Place room{at.x, at.y + kHeading + 2, at.w, at.h - kHeading - 2};
   if (live_.running() && !now_.asked.empty()) {
     const Asked& asked = *now_.asked.begin();
-    viz::words(
-        scene, "said", room, asked.tokens, [&](int32_t token) { return word(token); }, asked.hue,
-        12);
+    const auto said = [&](int32_t token) { return word(token); };
+    viz::words(scene, "said", room, asked.tokens, said, asked.hue, 12);
   }
   if (live_.running() || lookup.num_blocks == 0) return;
   const int num_groups = manager().num_groups();
@@ -131,7 +130,8 @@ viz::Scene WindowsPage::scene(const viz::Room& room) {
   const bool too_short = !now_.lookup.request.name.empty() && now_.lookup.num_blocks == 0;
   const bool has_lookup = live_.running() || found || (too_short && !viz::is_in_text(room));
   Place pool{0, top, room.w, low}, lookup{half, top, room.w - half, low};
-  if (has_lookup) (narrow ? pool.h : pool.w) = narrow ? 0.55f * low : half - 2 * kGap;
+  if (has_lookup && narrow) pool.h = 0.55f * low;
+  if (has_lookup && !narrow) pool.w = half - 2 * kGap;
   if (narrow) lookup = {0, pool.bottom() + kGap, room.w, low - pool.h - kGap};
   draw_pool(scene, pool);
   if (has_lookup) draw_lookup(scene, lookup);
