@@ -120,7 +120,7 @@ void Shell::copy() {
 Parts Shell::parts() const {
   const Session& s = *tab().session;
   const bool acts = !s.page().actions().empty(), small = embedded && acts;
-  const bool film = s.scenario() != nullptr || (s.can_step() && !acts);
+  const bool film = s.scenario() != nullptr;
   return {
       .tabs = !embedded, .actions = acts, .side = !small, .player = !small || film, .film = film};
 }
@@ -128,7 +128,7 @@ Parts Shell::parts() const {
 void Shell::frame(float width, float height, float scale, double seconds) {
   session().page();  // it opens
   const WindowLayout layout = window_layout(width / scale, height / scale, parts());
-  on_phone_ = layout.on_phone, upright_ = layout.upright;
+  on_phone_ = layout.on_phone, upright_ = layout.upright, few_ = on_phone_ || width < 720 * scale;
   keys();  // of the controls of the last frame
   ui_.begin_frame(scale, on_phone_ ? kTouch : 0);
   // What a step computes may take seconds: the page and its sentence are on the screen meanwhile.

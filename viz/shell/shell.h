@@ -167,6 +167,7 @@ class Shell {
   bool shows_more_ = false;  // the rarer controls of a page with large buttons
   bool page_shown_ = false;  // in the frame before
   bool on_phone_ = false, upright_ = false;
+  bool few_ = false;  // the rows above and below have no room for all
   float speed_ = 1, held_ = -1;
   float pan_ = 0;       // pixels, since the last frame
   float scrolled_ = 0;  // 0: its top is seen, 1: its end

@@ -16,7 +16,6 @@
 namespace viz {
 namespace {
 
-constexpr float kPhone = 700;  // points: in a narrower window the rows above and below have less
 constexpr int kFixed = ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse;
 
 ImVec4 colour(Colour c) { return ImGui::ColorConvertU32ToFloat4(c); }
@@ -99,9 +98,8 @@ void Shell::draw_tabs(const Place& at) {
   begin("tabs", at, false, kFixed);
   const float spacing = ImGui::GetStyle().ItemSpacing.x;
   const std::string sign = motion ? "Motion on" : "Motion off";
-  const bool narrow = at.w < kPhone;
   float right = button_width("?");
-  if (!narrow) right += button_width(sign) + spacing;
+  if (!few_) right += button_width(sign) + spacing;
   if (outside_.keep) right += button_width(outside_.save) + spacing;
   if (outside_.open) right += button_width("Open") + spacing;
   const float help_at = ImGui::GetContentRegionMax().x - right;
@@ -119,7 +117,7 @@ void Shell::draw_tabs(const Place& at) {
     if (ui_.shell_button("open", "Open", "Open a scenario")) opening_ = !opening_;
     ui_.same_line();
   }
-  if (!narrow &&
+  if (!few_ &&
       ui_.shell_button("motion", sign, "Whether the picture moves from state to state (M)")) {
     motion = !motion;
   }
@@ -196,7 +194,7 @@ void Shell::draw_side(const Place& at, bool counts) {
     ui_.divider();
   }
   if (!low) draw_controls();
-  if (on_phone_ && session().scenario() == nullptr) {
+  if (few_ && session().scenario() == nullptr) {
     const auto count = static_cast<float>(tab().films.size());
     draw_films({at.w - 2 * kSidePad, count * (kTouch + 8)}, true);
   }
@@ -261,32 +259,33 @@ void Shell::draw_player(const Place& at) {
     return ImGui::EndChild();
   }
   Session& s = session();
-  const bool few = on_phone_ || at.w < kPhone, told = s.scenario() != nullptr;
-  // Films to choose from, unless there is one, or what the page can go on with by no other button.
-  const bool films = !parts().film;
+  const bool told = s.scenario() != nullptr;
+  const bool films = !told;                               // to choose from
+  const bool plays = told || s.page().actions().empty();  // or its own buttons play a live run
   if (on_phone_) ui_.begin_small();
-  if (!films) draw_play_buttons();
+  if (plays) draw_play_buttons();
   const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 4 * ImGui::GetFontSize();
   float rest = 0;
   for (const char* label :
-       {"Undo", "Reset", on_phone_ ? "" : "Redo", few ? "" : ">_", told ? "Close film" : ""}) {
+       {"Undo", "Reset", on_phone_ ? "" : "Redo", few_ ? "" : ">_", told ? "Close film" : ""}) {
     if (*label != '\0') rest += button_width(label) + spacing;
   }
-  if (!few && !films) rest += slider + speed_width() + 2 * spacing;
+  if (!few_ && !films) rest += slider + speed_width() + 2 * spacing;
   if (!upright_) {
-    if (!films) ImGui::SameLine();
+    if (plays) ImGui::SameLine();
+    const float left = ImGui::GetCursorPosX();
     const float wide = std::max(60 * ui_.scale(), ImGui::GetContentRegionAvail().x - rest);
     if (!films) {
       draw_scrubber(wide);
-    } else if (!on_phone_) {
+    } else if (!few_) {
       draw_films({wide / ui_.scale() - 8, at.h}, false);
-      ImGui::SameLine(wide);
+      ImGui::SameLine(left + wide);
     }
   }
-  if (upright_ && !films) ui_.same_line();
+  if (plays && upright_) ui_.same_line();
   draw_undo_buttons();
   draw_reset_button();
-  if (!few) draw_speed(films ? 0 : slider);
+  if (!few_) draw_speed(films ? 0 : slider);
   if (told) {
     ui_.same_line();
     if (ui_.shell_button("close", "Close film", "Back to the page's own state")) s.close();
