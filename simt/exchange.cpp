@@ -12,11 +12,6 @@ namespace simt {
 
 namespace {
 
-template <class F>
-void for_each_lane(unsigned lanes, F f) {
-  for (; lanes != 0; lanes &= lanes - 1) f(static_cast<size_t>(std::countr_zero(lanes)));
-}
-
 /// How many arrivals are to come in each phase, how many have, and the phase.
 struct Mbarrier {
   uint16_t expected, arrived;

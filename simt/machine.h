@@ -15,10 +15,10 @@
 //   SIMT_MEMORY=N    GiB of device memory; default 8
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 struct uint3 {
@@ -77,6 +77,12 @@ void* dynamic_shared_bytes();
 template <class T>
 T* dynamic_shared() {
   return static_cast<T*>(dynamic_shared_bytes());
+}
+
+/// Calls f(lane) for each lane of a mask, the lowest first.
+template <class F>
+void for_each_lane(unsigned lanes, F f) {
+  for (; lanes != 0; lanes &= lanes - 1) f(static_cast<size_t>(std::countr_zero(lanes)));
 }
 
 /// Starts an asynchronous copy to shared memory (cp.async). The bytes are written as late as the

@@ -12,7 +12,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -28,6 +27,7 @@ extern "C" char __data_start, _end;  // the program's variables: __shared__ ones
 namespace {
 
 using Address = uintptr_t;
+using simt::for_each_lane;
 
 /// One instruction, done by the lanes of a warp together.
 struct Request {
@@ -56,18 +56,11 @@ struct Warp {
   std::map<std::pair<Address, unsigned>, Request> requests;
 };
 
-template <class F>
-void for_each_lane(const Request& request, F f) {
-  for (unsigned rest = request.lanes; rest != 0; rest &= rest - 1) {
-    f(static_cast<size_t>(std::countr_zero(rest)));
-  }
-}
-
 /// Counts the sectors of 32 bytes that the request touches, and the fewest that could hold its
 /// bytes.
 void count_sectors(const Request& request, Instruction& i) {
   std::set<Address> sectors, wanted;
-  for_each_lane(request, [&](size_t lane) {
+  for_each_lane(request.lanes, [&](size_t lane) {
     for (Address b = request.address[lane]; b < request.address[lane] + i.bytes; ++b) {
       sectors.insert(b / 32);
       wanted.insert(b);
@@ -84,7 +77,7 @@ void count_passes(const Request& request, Instruction& i) {
   const size_t at_once = i.bytes <= 4 ? 32 : 128 / i.bytes;
   for (size_t first = 0; first < 32; first += at_once) {
     std::array<std::set<Address>, 32> words;
-    for_each_lane(request, [&](size_t lane) {
+    for_each_lane(request.lanes, [&](size_t lane) {
       if (lane < first || lane >= first + at_once) return;
       for (Address w = request.address[lane] / 4; w <= (request.address[lane] + i.bytes - 1) / 4;
            ++w) {
@@ -162,9 +155,9 @@ class Tracer : public simt::Observer {
   static Request placed(Request request, const Instruction& i) {
     if (i.shared) return request;
     Address first = ~Address{};
-    for_each_lane(request, [&](size_t lane) { first = std::min(first, request.address[lane]); });
+    for_each_lane(request.lanes, [&](size_t l) { first = std::min(first, request.address[l]); });
     const Address origin = simt::find_memory(first).first;
-    for_each_lane(request, [&](size_t lane) { request.address[lane] -= origin; });
+    for_each_lane(request.lanes, [&](size_t l) { request.address[l] -= origin; });
     return request;
   }
 
@@ -174,7 +167,7 @@ class Tracer : public simt::Observer {
     for (const Instruction::Kept& kept : i.kept) {
       const auto& [x, y, z] = kept.block;
       std::string lanes;
-      for_each_lane(kept.request, [&](size_t lane) {
+      for_each_lane(kept.request.lanes, [&](size_t lane) {
         lanes += (lanes.empty() ? "\"" : ", \"") + std::to_string(lane) +
                  "\": " + std::to_string(kept.request.address[lane]);
       });

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -69,14 +68,17 @@ inline std::string name_of_thread() {
   return text("CTA ", of(blockIdx), " thread ", of(threadIdx), ", launch ", num_launches);
 }
 
-/// By kernel: 1 once thread 0 has done most of a CTA's work, 2 or 3 once others have done much.
+/// What the CTAs of each kernel have shown: thread 0 did more than all others, or it did not.
 struct Shares {
+  struct Seen {
+    bool alone = false, shared = false;
+  };
   std::mutex mutex;
-  std::map<const void*, int> of;
+  std::map<const void*, Seen> of;
   ~Shares() {
     for (const auto& [kernel, seen] : of) {
-      if (seen == 1)
-        std::printf("(!) In a kernel thread 0 does most of the work: right, but slow.\n");
+      if (!seen.alone || seen.shared) continue;
+      std::printf("(!) In a kernel thread 0 does most of the work: right, but slow.\n");
     }
   }
 };
@@ -136,12 +138,14 @@ class Worker {
   void note_shares() const {
     const auto [least, most] = std::ranges::minmax_element(threads_, {}, &Thread::num_steps);
     const uint64_t idle = least->num_steps, more = most->num_steps - idle;
-    if (threads_.size() < 32 || more <= 12 * idle) return;  // little to share
+    if (threads_.size() < 32 || most->num_steps < 100) return;  // little to share
     uint64_t all = 0;
     for (const Thread& thread : threads_) all += thread.num_steps - idle;
     static Shares shares;
     const std::scoped_lock lock(shares.mutex);
-    shares.of[grid_->kernel] |= 2 * more <= all || most->number > 0 ? 2 : 1;
+    Shares::Seen& seen = shares.of[grid_->kernel];
+    seen.shared |= 2 * more <= all || more <= idle || most->number > 0;
+    seen.alone |= !seen.shared && more > 12 * idle;
   }
 
   void begin(const Grid& grid, size_t cta) {
@@ -267,22 +271,19 @@ class Worker {
     if ((warp.waiting & call.mask) != call.mask) return false;
     std::array<void*, 32> operands{};
     Thread* const lanes = &threads_[thread_->number / 32 * 32];
-    for (unsigned rest = call.mask; rest != 0; rest &= rest - 1) {
-      const auto lane = static_cast<unsigned>(std::countr_zero(rest));
+    for_each_lane(call.mask, [&](size_t lane) {
       const Call& theirs = *lanes[lane].call;
       if (theirs.mask != call.mask ||
           (theirs.name != call.name && std::strcmp(theirs.name, call.name) != 0)) {
         give_up("lanes of a warp meet in different calls");
       }
       operands[lane] = theirs.operand;
-    }
+    });
     if (call.exchange != nullptr) call.exchange(operands.data(), call.mask);
     warp.waiting &= ~call.mask;
     ++warp.num_syncs;
     if (observer != nullptr && call.mask == ~0u) observer->on_sync_warp(thread_->number / 32);
-    for (unsigned rest = call.mask; rest != 0; rest &= rest - 1) {
-      let_go(lanes[std::countr_zero(rest)]);
-    }
+    for_each_lane(call.mask, [&](size_t lane) { let_go(lanes[lane]); });
     return true;
   }
   void let_go(Thread& thread) {

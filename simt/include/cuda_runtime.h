@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
-#include <new>
 #include <utility>
 #include <vector>
 
@@ -80,10 +79,20 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
   return *p = {"simulated GPU", 8, 0, simt::options().memory}, cudaSuccess;
 }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  *value = attribute == cudaDevAttrMultiProcessorCount ? static_cast<int>(simt::options().workers)
-           : attribute == cudaDevAttrL2CacheSize       ? 1 << 20
-           : attribute == cudaDevAttrComputeCapabilityMajor ? 8
-                                                            : 227 << 10;
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+      *value = static_cast<int>(simt::options().workers);
+      break;
+    case cudaDevAttrL2CacheSize:
+      *value = 1 << 20;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 8;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = 227 << 10;
+      break;
+  }
   return cudaSuccess;
 }
 inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, auto) { return cudaSuccess; }
@@ -96,7 +105,9 @@ struct CUstream_st {
   bool captures = false;
   SimtWork work;
 };
-struct CUevent_st : std::chrono::steady_clock::time_point {};
+struct CUevent_st {
+  std::chrono::steady_clock::time_point at;
+};
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
 using cudaGraph_t = SimtWork*;
@@ -131,10 +142,10 @@ inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return simt::host_waits()
 inline cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t = nullptr) {
-  return *event = {std::chrono::steady_clock::now()}, cudaSuccess;
+  return event->at = std::chrono::steady_clock::now(), cudaSuccess;
 }
 inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t a, cudaEvent_t b) {
-  return *ms = std::chrono::duration<float, std::milli>(*b - *a).count(), cudaSuccess;
+  return *ms = std::chrono::duration<float, std::milli>(b->at - a->at).count(), cudaSuccess;
 }
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   return stream->captures = true, cudaSuccess;

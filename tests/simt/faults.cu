@@ -3,10 +3,10 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <string>
-#include <vector>
 
 namespace {
 
@@ -72,15 +72,11 @@ __global__ void shared_overrun_kernel(float* out) {
   out[blockIdx.x * 64 + threadIdx.x] = values[threadIdx.x];
 }
 
-__global__ void dynamic_overrun_kernel(float* out) {
+template <bool kWrites>
+__global__ void dynamic_kernel(float* out) {
   auto* const values = simt::dynamic_shared<float>();  // 64 of them
-  values[threadIdx.x + 1] = 1.0f;
+  if (kWrites) values[threadIdx.x + 1] = 1.0f;
   __syncthreads();
-  out[blockIdx.x * 64 + threadIdx.x] = values[threadIdx.x];
-}
-
-__global__ void unwritten_kernel(float* out) {
-  const auto* const values = simt::dynamic_shared<float>();
   out[blockIdx.x * 64 + threadIdx.x] = values[threadIdx.x];
 }
 
@@ -118,6 +114,18 @@ __global__ void dependent_kernel(float* out) {
   out[blockIdx.x * 64 + threadIdx.x] += 1.0f;
 }
 
+/// A row is a sum. Threads take a row each, or thread 0 takes all. The last CTA has one row only.
+template <bool kShares>
+__global__ void sums_kernel(float* out) {
+  const unsigned rows = blockIdx.x + 1 < gridDim.x ? 64 : 1;
+  if (!kShares && threadIdx.x > 0) return;
+  for (unsigned row = threadIdx.x; row < rows; row += kShares ? 64 : 1) {
+    float sum = 0.0f;
+    for (unsigned i = 0; i < 200; ++i) sum += static_cast<float>(i % (row + 1));
+    out[blockIdx.x * 64 + row] = sum;
+  }
+}
+
 const std::map<std::string, Kernel> kKernels = {
     {"a barrier missing", neighbour_kernel<false>},
     {"a barrier", neighbour_kernel<true>},
@@ -133,8 +141,8 @@ const std::map<std::string, Kernel> kKernels = {
     {"one element before the beginning", global_overrun_kernel<-1>},
     {"no overrun", global_overrun_kernel<0>},
     {"one element beyond a shared array", shared_overrun_kernel},
-    {"one element beyond dynamic shared memory", dynamic_overrun_kernel},
-    {"unwritten shared memory", unwritten_kernel},
+    {"one element beyond dynamic shared memory", dynamic_kernel<true>},
+    {"unwritten shared memory", dynamic_kernel<false>},
     {"a barrier inside an if", barrier_in_if_kernel},
     {"a lane missing that the mask names", lane_in_mask_kernel},
     {"a mask without the lane", lane_out_of_mask_kernel},
@@ -142,6 +150,8 @@ const std::map<std::string, Kernel> kKernels = {
     {"a copy not waited for", early_copy_kernel},
     {"a kernel that starts too early", dependent_kernel<false>},
     {"a kernel that waits for the one before", dependent_kernel<true>},
+    {"work for thread 0 alone", sums_kernel<false>},
+    {"work for all threads", sums_kernel<true>},
 };
 
 }  // namespace

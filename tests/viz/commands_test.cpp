@@ -4,9 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <string>
 
 #include "common/error.h"

@@ -12,9 +12,6 @@
 
 namespace {
 
-using viz::Ink;
-using viz::paint;
-
 /// A part of the motion: find() returns a shape as it is then, or null if it is not seen.
 struct Moment {
   Moment(const viz::Scene& before, const viz::Scene& after, float part)

@@ -16,10 +16,7 @@
 #include <imgui.h>
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>

@@ -207,8 +207,8 @@ def look(lesson, step, folder, must):
             what = f'--{tool} finds something in "{bad.case}":' if finds else f'"{bad.case}" fails in the build of --{tool}, {unset}' if bad else ""
             return "fails", [what, "", *lines] if bad else lines
         note(lesson, tool, results)
-        marks += re.findall(r"^\(!\) .*", "\n".join(result.output for result in results), re.M)
-    return "passes", marks[:1]
+        marks += [mark[0] for result in results if (mark := re.search(r"^\(!\) .*", result.output, re.M))]
+    return "passes", marks[:1] if 2 * len(marks) > len(step.tool_tests) else []  # a test may have a single row
 
 
 # --- a rule that no test can see; the simulated GPU sees the others

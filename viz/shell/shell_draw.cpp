@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <utility>
 
 #include "viz/drawing/palette.h"
 #include "viz/drawing/side_scenes.h"

@@ -16,8 +16,6 @@
 //   team     tokens begin + team, begin + team + 8, ...
 //   shared   the partition's scores; after the last barrier but one the teams' sums, [8][128]
 
-#include <algorithm>
-
 #include "road.cuh"
 
 namespace lesson04::road {

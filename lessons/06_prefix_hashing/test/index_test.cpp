@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <stdexcept>
-#include <vector>
 
 #include "prefix_index.h"
 #include "requests.h"

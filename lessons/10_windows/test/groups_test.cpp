@@ -13,7 +13,6 @@ namespace {
 using lesson10::KvCacheGroup;
 using lesson10::LayerPlace;
 using lesson10::make_groups;
-using Layers = std::vector<int>;
 
 std::vector<KvCacheGroup> groups_of(const std::vector<int>& windows) {
   kv::ModelConfig config;

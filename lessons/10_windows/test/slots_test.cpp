@@ -9,9 +9,10 @@ TEST_CASE("slots in two groups of a prompt, of a decode, and of a chunk") {
 }
 TEST_CASE("a group's slot may be past 2 to the 31") {
   check_large_slots(kv::Device::kCpu);
-  int64_t slots = 0;  // group 2's begin 2^31 further, and no sequence has one
-  lesson10::group_slot_mapping_cpu(
-      {.rows = {.num_rows = 1 << 30, .slot_mapping = &slots}, .num_groups = 3});
+  int64_t slots = 0;  // where group 0's begin
+  const lesson10::GroupSlotMappingArgs args{.rows = {.num_rows = 1 << 30, .slot_mapping = &slots},
+                                            .num_groups = 3};
+  CHECK(lesson10::of_group(args, 2).slot_mapping - &slots == int64_t{2} << 30);
 }
 TEST_CASE("slots of each group are those of its tables alone") {
   check_slots(kv::Device::kCpu, {0, 1, 2, 7, 20, 64});

@@ -33,8 +33,6 @@ struct LargeBatch {
   }();
 
   void* last_piece() { return pools.device.regions.list().back().block(kBlocks - 1); }
-  /// The last byte of the last piece of a block; that of the last block is copied last.
-  uint8_t last_byte_of(const Bytes& block) const { return block.back(); }
   size_t piece_bytes() const { return pools.host.bytes_per_block() / 56; }
 };
 
