@@ -28,6 +28,7 @@ TEST_CASE("copy_blocks copies all layers of K and V and touches nothing else") {
 
 TEST_CASE("copy_blocks copies regions of different sizes") {
   for (const int block_size : {1, 3, 16}) check_copies_of(with_scales(2, 5, block_size), stream());
+  check_copy_past_2_to_the_31(stream());
 }
 
 TEST_CASE("copy_blocks refuses what it cannot do before it writes") {
