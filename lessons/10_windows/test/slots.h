@@ -10,7 +10,7 @@
 
 namespace lesson10_test {
 
-/// tables: [num_groups, num_seqs, width]
+/// tables: [num_groups, num_seqs, width], the last group first: what counts is where each begins
 struct SlotsCase : SlotsInput {
   int num_groups = 1;
 
@@ -20,7 +20,7 @@ struct SlotsCase : SlotsInput {
     return [this](const lesson08::ComputeSlotMappingArgs& first, const kv::Stream& stream) {
       lesson10::GroupSlotMappingArgs args{.rows = first, .num_groups = num_groups};
       for (int group = 0; group < num_groups; ++group) {
-        const int64_t table = int64_t{group} * first.num_seqs;
+        const int64_t table = int64_t{num_groups - 1 - group} * first.num_seqs;
         args.block_tables[group] = first.block_tables + table * first.max_blocks_per_seq;
       }
       args.rows.block_tables = nullptr;
@@ -38,8 +38,8 @@ inline std::vector<int64_t> slots_on(kv::Device device, const SlotsCase& c) {
 inline SlotsCase three_sequences() {
   return {{.first_row = {0, 6, 7, 10},
            .seq_len = {6, 9, 7},
-           .tables = {7, 2, -1, -1, /* B */ 5, 1,  3,  -1, /* C */ 8,  6,  -1, -1,  //
-                      4, 9, -1, -1, /* B */ 0, 11, 10, -1, /* C */ 12, 13, -1, -1},
+           .tables = {4, 9, -1, -1, /* B */ 0, 11, 10, -1, /* C */ 12, 13, -1, -1,  // group 1
+                      7, 2, -1, -1, /* B */ 5, 1,  3,  -1, /* C */ 8,  6,  -1, -1},
            .width = 4,
            .block_size = 4},
           2};
@@ -56,7 +56,7 @@ inline void check_three_slots(kv::Device device) {
 inline void check_large_slots(kv::Device device) {
   CHECK(slots_on(device, SlotsCase{{.first_row = {0, 1},
                                     .seq_len = {2},
-                                    .tables = {3, 1'000'000'000},
+                                    .tables = {1'000'000'000, 3},
                                     .width = 1,
                                     .block_size = 4},
                                    2}) == std::vector<int64_t>{13, 4'000'000'001});
@@ -92,16 +92,16 @@ inline void check_slots(kv::Device device, const std::vector<int>& nums_seqs) {
         const SlotsCase c = random_case(num_groups, num_seqs, block_size, rng);
         const size_t num_rows = c.first_row.back();
         std::vector<int64_t> wanted(num_rows * static_cast<size_t>(num_groups));
-        for (int group = 0; group < num_groups; ++group) {
+        for (int g = 0; g < num_groups; ++g) {
           lesson08::compute_slot_mapping_cpu(
               {.first_row = c.first_row.data(),
                .seq_len = c.seq_len.data(),
-               .block_tables = c.tables.data() + int64_t{group} * num_seqs * c.width,
+               .block_tables = c.tables.data() + int64_t{num_groups - 1 - g} * num_seqs * c.width,
                .num_seqs = num_seqs,
                .num_rows = c.first_row.back(),
                .max_blocks_per_seq = c.width,
                .block_size = block_size,
-               .slot_mapping = wanted.data() + static_cast<size_t>(group) * num_rows});
+               .slot_mapping = wanted.data() + static_cast<size_t>(g) * num_rows});
         }
         CHECK(slots_on(device, c) == wanted);
       }
