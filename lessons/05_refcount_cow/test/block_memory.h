@@ -29,20 +29,22 @@ inline std::vector<int64_t> k_and_v(int kv_heads, int head_dim, int block_size, 
   return {rows, rows};
 }
 
-/// Memory of blocks that have regions of these sizes in every layer.
+/// Memory of blocks that have regions of these sizes in every layer. In a single layer, blocks
+/// before `first` may have none: then a test of places that no int holds needs little.
 class BlockMemory {
  public:
   BlockMemory(int num_layers, int num_blocks, const std::vector<int64_t>& bytes,
-              const kv::Stream& stream, int block_size = 1)
-      : regions(make(num_layers, num_blocks, block_size, bytes, stream)) {}
+              const kv::Stream& stream, int block_size = 1, int64_t first = 0)
+      : regions(make(num_layers, num_blocks, block_size, bytes, stream, first)) {}
 
  private:
   lesson05::BlockRegions make(int num_layers, int num_blocks, int block_size,
-                              const std::vector<int64_t>& sizes, const kv::Stream& stream) {
+                              const std::vector<int64_t>& sizes, const kv::Stream& stream,
+                              int64_t first) {
     std::vector<lesson05::BlockRegions::Array> arrays;
     for (const int64_t bytes : sizes) {
-      arrays_.emplace_back(stream.device(), num_layers * num_blocks * bytes);
-      arrays.push_back({arrays_.back().data(), bytes});
+      arrays_.emplace_back(stream.device(), num_layers * (num_blocks - first) * bytes);
+      arrays.push_back({arrays_.back().as<char>() - first * bytes, bytes});
     }
     return {num_layers, num_blocks, block_size, arrays, stream};
   }

@@ -118,6 +118,7 @@ TEST_CASE("fork with a half-full tail: both append and exactly one copy is made"
   CHECK(memory.read(b) == "once an owl");
   CHECK(manager.num_copies() == 1);
   CHECK(manager.pool().num_shared() == 1);  // "once"
+  manager.check();
 }
 
 TEST_CASE("in one append the last holder of a tail keeps it") {

@@ -56,13 +56,13 @@ inline void check_checksums(const std::vector<int64_t>& bytes, const kv::Stream&
 
 /// Any byte of a block that changes on the device changes its checksum.
 inline void check_damage(const kv::Stream& stream) {
-  const lesson05_test::BlockMemory device(2, 3, {64, 64, 16}, stream);
+  constexpr int32_t kLast = 1 << 27;  // no int holds its place
+  const lesson05_test::BlockMemory device(1, kLast + 1, {64, 64, 16}, stream, 1, kLast);
   const lesson12::BlockRegions& regions = device.regions;
-  const lesson05_test::Bytes bytes(regions.bytes_per_block(), 0x5A);
-  lesson05_test::write_block(regions, 1, bytes, stream);
+  lesson05_test::write_block(regions, kLast, lesson05_test::Bytes(144, 0x5A), stream);
   const kv::HostBuffer sums(stream.device(), 4 * sizeof(uint64_t));
   const auto sum = [&] {
-    const BlockMove move{.device = 1, .host = 3};
+    const BlockMove move{.device = kLast, .host = 3};
     lesson12::checksum_blocks(
         {.regions = &regions, .blocks = {&move, 1}, .checksums = sums.as<uint64_t>()}, stream);
     stream.synchronize();
@@ -71,7 +71,7 @@ inline void check_damage(const kv::Stream& stream) {
   const uint64_t whole = sum();
   for (const lesson05::Region& region : regions.list()) {
     CAPTURE(region.begin);
-    std::byte* const last = region.block(1) + region.bytes - 1;
+    std::byte* const last = region.block(kLast) + region.bytes - 1;
     kv::fill_bytes(last, 0x5B, 1, stream);
     CHECK(sum() != whole);
     kv::fill_bytes(last, 0x5A, 1, stream);
