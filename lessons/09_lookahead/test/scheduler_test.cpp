@@ -90,13 +90,13 @@ TEST_CASE("no guesses in the middle of a prompt") {
 TEST_CASE("no guesses in the middle of a prompt, though a preemption left some of the budget") {
   Server s(
       9, 4, [](int64_t id, auto, int max_guesses) { return Tokens(id == 2 ? max_guesses : 0, 7); },
-      4, {.max_tokens_per_pass = 7, .full_sequence_must_fit = false, .order = Order::kPriority});
-  s.submit(1, range(0, 4), 20, {.priority = 5});
+      4, {.max_tokens_per_pass = 2, .full_sequence_must_fit = false, .order = Order::kPriority});
+  s.submit(1, range(0, 2), 20, {.priority = 5});
   s.step();
   s.submit(2, range(100, 132), 2);
-  for (int pass = 0; pass < 4; ++pass) CHECK(s.step() == Chunks{{1, 1}, {2, 6}});
-  CHECK(s.schedule().chunks == Chunks{{2, 6}});  // 1 had its row in this pass, and gave way
-  CHECK(s.guesses(2).empty());                   // two tokens of the prompt are still to come
+  for (int pass = 0; pass < 16; ++pass) CHECK(s.step() == Chunks{{1, 1}, {2, 1}});
+  CHECK(s.schedule().chunks == Chunks{{2, 1}});  // 1 had its row in this pass, and gave way
+  CHECK(s.guesses(2).empty());  // a chunk of one token, and half of the prompt is still to come
 }
 
 TEST_CASE("guesses come from what is known, and too many are cut") {
