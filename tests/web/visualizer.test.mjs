@@ -10,8 +10,8 @@ testOn('', 'every page opens by its tab, and by its address', async (page) => {
   const pages = [...new Set((await page.evaluate(() => visualizer.scenarios())).map((scenario) => scenario.page))]
   assert.ok(pages.length >= 9, pages.join())
   for (const lesson of pages) {
-    await click(page, `tab ${lesson}`)
-    await page.waitForFunction((wanted) => visualizer.state().page === wanted, lesson)
+    const opens = () => page.waitForFunction((wanted) => visualizer.state().page === wanted, lesson, { timeout: 3000 })
+    await click(page, `tab ${lesson}`).then(opens).catch(() => click(page, `tab ${lesson}`).then(opens))  // tabs move when a slow page has opened
     await shoot(page, `page_${lesson}`)
   }
   await page.evaluate(() => { location.hash = 'page=05' })
@@ -119,12 +119,12 @@ testOn('#page=05', 'on a phone held upright the controls stand below the picture
   }
   await shoot(page, 'upright')
   await open(page, '#page=02')
-  const { y } = await placeOf(page, 'slab 0')
+  const { y } = await placeOf(page, 'slab 1')
   const touch = await page.context().newCDPSession(page)
   for (const at of [300, 280, 240, 200, 0]) {
     await touch.send('Input.dispatchTouchEvent', { type: at === 300 ? 'touchStart' : at ? 'touchMove' : 'touchEnd', touchPoints: at ? [{ x: 200, y: at }] : [] })
   }
-  await page.waitForFunction((before) => visualizer.controls()['slab 0'].y / 3 < before - 60, y)
+  await page.waitForFunction((before) => visualizer.controls()['slab 1'].y / 3 < before - 60, y)
 }, { viewport: { width: 390, height: 844 }, deviceScaleFactor: 3, hasTouch: true })
 
 testOn('#page=05', 'on a phone held sideways letters and controls have the size that they have upright', async (page) => {

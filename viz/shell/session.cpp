@@ -72,7 +72,7 @@ Page& Session::open() {
     page_->reset();
     tell(error.what(), true);
   }
-  moves_on_ = false;
+  moves_on_ = false, revision_ = 0;  // nothing has happened yet
   return *page_;
 }
 
