@@ -33,7 +33,7 @@ struct Asked : viz::TextRequest {
 };
 
 /// A server's blocks on the device, or the values of the store. kReserved: a block is being loaded.
-/// kEvicted: the value is damaged.
+/// kEvicted: K and V are not those of the tokens.
 using Shelf = viz::ShelfBlocks;
 enum : size_t { kFirst, kStore, kSecond };
 
@@ -101,7 +101,7 @@ class SharedTierPage : public viz::PoolPage<Shown, PageSettings> {
 
   // scene.cpp
   Shown look() override;
-  void look_at(const PageServer& server, Shelf& shelf) const;
+  void look_at(PageServer& server, Shelf& shelf) const;
   void look_at_store(Shelf& shelf) const;
 
   PageStore store_;

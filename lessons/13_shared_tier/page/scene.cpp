@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lessons/12_file_tier/page/numbers.h"
 #include "page.h"
 
 namespace lesson13 {
@@ -26,7 +27,8 @@ Shown SharedTierPage::look() {
   return now;
 }
 
-void SharedTierPage::look_at(const PageServer& server, Shelf& shelf) const {
+/// What the device holds, found or on its way. A block that can be found may have come poisoned.
+void SharedTierPage::look_at(PageServer& server, Shelf& shelf) const {
   const HostTierManager& manager = server.tier.manager();
   const auto name_of = [&](const auto& content) { return by_hash_.at(content.hash); };
   shelf = viz::shelf_blocks(manager.pool(), name_of);
@@ -36,6 +38,12 @@ void SharedTierPage::look_at(const PageServer& server, Shelf& shelf) const {
     block = host[move.host];
     block.order = -1;
     block.state = State::kReserved;
+  }
+  const auto& index = manager.pool().index();
+  for (int32_t id = 1; id < index.num_ids(); ++id) {
+    if (index.block(id) == nullptr) continue;
+    const bool whole = lesson12::has_numbers(server.cache, id, index.tokens(id));
+    if (!whole) shelf[id].state = State::kEvicted;
   }
 }
 
@@ -118,7 +126,7 @@ viz::Scene SharedTierPage::scene(const viz::Room& room) {
               {{State::kInUse, "in use"},
                {State::kCached, "can be found"},
                {State::kReserved, "on its way", 0},
-               {.state = State::kEvicted, .name = "damaged", .edge = Ink::kError},
+               {.state = State::kEvicted, .name = "wrong K and V", .edge = Ink::kError},
                {State::kFree, "empty"}});
   scene.lasts(0.8f);
   return scene;

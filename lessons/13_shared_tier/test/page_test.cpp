@@ -71,10 +71,17 @@ TEST_CASE_FIXTURE(Fixture, "a damaged value and one that was evicted end the pre
 
 TEST_CASE_FIXTURE(Fixture, "poison is believed, unless there is a secret or a check") {
   compute_a();
+  const auto num_marked = [&] {
+    return std::ranges::count(picture().shapes(), viz::paint(viz::Ink::kError),
+                              [](const viz::Shape& shape) { return shape.edge; });
+  };
+  const auto legend = num_marked();
   run("change poison A1");
+  CHECK(num_marked() == legend);  // no server could know
   ask_two();
   CHECK(value("A.found") == 12);
   CHECK(value("damaged") == 0);
+  CHECK(num_marked() == legend + 1);  // but the page does
   run("pool 10 secret 0");
   compute_a();
   run("change poison A1");
