@@ -17,7 +17,7 @@ if(KV_SIMT_TOOL)
   list(APPEND KV_SIMT_FLAGS -D${KV_SIMT_DEFINES}=1 -Wno-maybe-uninitialized)
 endif()
 if(KV_SIMT_TOOL STREQUAL "asan")  # at -O0 a learner's variables are in memory, which simt/worker.h fills
-  list(APPEND KV_SIMT_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=undefined -O$<NOT:$<BOOL:$<TARGET_PROPERTY:KV_ONLY_WARN>>>)
+  list(APPEND KV_SIMT_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=undefined $<IF:$<BOOL:$<TARGET_PROPERTY:KV_ONLY_WARN>>,-O0,-O1>)
   add_link_options(-fsanitize=address,undefined)
 elseif(KV_SIMT_TOOL STREQUAL "tsan")
   list(APPEND KV_SIMT_FLAGS -fsanitize=thread -O1 -fsanitize-coverage=trace-pc)

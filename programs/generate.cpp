@@ -8,6 +8,15 @@
 
 namespace kv {
 
+std::vector<std::string> six_texts() {
+  return {"Once upon a time there was a little fox who lived in a dark forest with her mother.",
+          "One day, a boy named Tom found a big red box under the old tree in the garden.",
+          "Lily and Ben went to the park with their dog. They wanted to play with the ball.",
+          "The sun was warm, and the cat was asleep on the soft mat next to the window.",
+          "A small bird wanted to fly over the mountain, but the wind was cold and strong.",
+          "Mia had a boat made of paper. She put it on the water and watched it go away."};
+}
+
 std::filesystem::path default_model_dir() {
   const char* named = std::getenv("KV_MODEL");
   return named && *named ? named : KV_SHIPPED_MODEL_DIR;

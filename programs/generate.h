@@ -31,6 +31,9 @@ struct GenerateOptions {
   std::string json_file;  // empty means none; "-" is stdout, and people's output goes to stderr
 };
 
+/// Beginnings of six stories, of which no two begin alike.
+std::vector<std::string> six_texts();
+
 /// The model folder when none is named: $KV_MODEL, or the model that ships with the course.
 std::filesystem::path default_model_dir();
 

@@ -141,13 +141,7 @@ void run(Options& options) {
 int main(int argc, char** argv) {
   Options options;
   options.generate.max_tokens = 32;
-  options.generate.prompts = {
-      "Once upon a time there was a little fox who lived in a dark forest with her mother.",
-      "One day, a boy named Tom found a big red box under the old tree in the garden.",
-      "Lily and Ben went to the park with their dog. They wanted to play with the ball.",
-      "The sun was warm, and the cat was asleep on the soft mat next to the window.",
-      "A small bird wanted to fly over the mountain, but the wind was cold and strong.",
-      "Mia had a boat made of paper. She put it on the water and watched it go away."};
+  options.generate.prompts = kv::six_texts();
   kv::CommandLine command("Lesson 12: a server that starts again finds its cache in a file.");
   kv::add_generate_options(command, options.generate);
   command.value("--starts N", options.starts, "how often the server starts").between(1, 1000);

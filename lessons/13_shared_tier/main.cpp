@@ -178,13 +178,7 @@ void run(Options& options) {
 int main(int argc, char** argv) {
   Options options;
   options.generate.max_tokens = 32;
-  const std::vector<std::string> sentences = {
-      "Once upon a time there was a little fox who lived in a dark forest with her mother.",
-      "One day, a boy named Tom found a big red box under the old tree in the garden.",
-      "Lily and Ben went to the park with their dog. They wanted to play with the ball.",
-      "The sun was warm, and the cat was asleep on the soft mat next to the window.",
-      "A small bird wanted to fly over the mountain, but the wind was cold and strong.",
-      "Mia had a boat made of paper. She put it on the water and watched it go away."};
+  const std::vector<std::string> sentences = kv::six_texts();
   for (size_t i = 0; i < sentences.size(); ++i) {  // three sentences each: a few full blocks
     const auto next = [&](size_t n) { return sentences[(i + n) % sentences.size()]; };
     options.generate.prompts.push_back(next(0) + " " + next(1) + " " + next(2));

@@ -46,8 +46,9 @@ void run(const Options& options) {
   std::istringstream typed(options.text);
   std::istream& in = options.text.empty() ? std::cin : typed;
   std::signal(SIGINT, SIG_DFL);  // ends a read that waits; each line's answer is out already
-  if (options.text.empty() && isatty(STDIN_FILENO) == 1)
+  if (options.text.empty() && isatty(STDIN_FILENO) == 1) {
     fmt::print(stderr, "reads lines; Ctrl-D ends\n");
+  }
   std::ios::sync_with_stdio(false);
   std::string line;
   const char end = options.text.empty() ? '\n' : '\0';  // a text that is typed is one

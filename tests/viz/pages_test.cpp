@@ -200,12 +200,14 @@ TEST_CASE_FIXTURE(Fixture, "what is saved overwrites nothing, and can be chosen 
   CHECK(shell.session().num_steps() == 3);
 }
 
-TEST_CASE_FIXTURE(Fixture, "play lets a live run go on until it has ended") {
+TEST_CASE_FIXTURE(Fixture, "play lets a live run go on until it has ended, and nothing moves") {
   shell.select("01");
   ui.frame();
+  const float x = shell.probe().controls.at("step").x;
   shell.session().seconds_per_step = 0;
   ui.click("play");
   for (int i = 0; i < 40; ++i) ui.frame();
+  CHECK(shell.probe().controls.at("step").x == x);  // no film comes under the mouse
   CHECK(*shell.session().page().counter("generated") == 40);
   CHECK_FALSE(shell.session().playing);
 }
@@ -340,7 +342,8 @@ TEST_CASE("wrong options, and no display, give one clear line") {
       {"5 --headless --script $S/lessons/06_prefix_hashing/scenarios/chain.txt",
        "a scenario of page 06, wanted one of page 05"},
       {"--frames 1", "--headless"},
-      {"--pictures $T --theme light", "wanted with no other option"},
+      {"--pictures $T --theme light", "leave --theme out"},
+      {"5 --pictures=$T", "leave --pictures out"},
       {"--pictures $T --do 'new A'", "leave --pictures out"},
       {"--headless --check-layout --frame-time", "leave --frame-time out"},
       {"--headless --at 0.5 --screenshot $T/x.png", "leave --at out"},

@@ -186,6 +186,18 @@ TEST_CASE_FIXTURE(Fixture, "Ctrl with + and - zooms, with C copies the picture")
   CHECK(std::string(ImGui::GetClipboardText()).starts_with("<svg"));
 }
 
+TEST_CASE("what is told before a page has opened is there afterwards") {
+  struct Opening : kvtest::CountingPage {
+    Opening() : CountingPage("98", {"add 1"}) {}
+  };
+  viz::Shell shell(kvtest::pages_of<Opening>, {});
+  shell.tell("there is no page 77");
+  viz::Headless ui(shell, 1280, 800, 1);
+  ui.frame();
+  CHECK(*shell.session().page().counter("value") == 1);
+  CHECK(shell.notice() == "there is no page 77");
+}
+
 TEST_CASE_FIXTURE(Fixture, "a page is opened by its number, one digit soon after the other") {
   ui.type('3');
   CHECK(lesson() == "03");

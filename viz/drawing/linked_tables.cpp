@@ -147,117 +147,11 @@ class Picture {
   }
 
  private:
-  /// From each entry to its block, where the lines of its holders arrive side by side: each with a
-  /// rim of the ground and a dot at its end. To a block below others it goes down beside them.
-  /// Returns whether lines are left out.
-  bool links() {
-    size_t count = 0;
-    for (const TableCard& table : tables_) count += table.block_ids.size();
-    for (size_t t = 0; t < tables_.size() && cards_.entries; ++t) {
-      const TableCard& table = tables_[t];
-      const Place card = cards_.grid.cell(static_cast<int>(t));
-      const bool always = count <= kMaxLinks ||
-                          (table.sequence.name == selected_ && table.block_ids.size() <= kMaxLinks);
-      const float beside =
-          std::min(blocks_.gap, 6.0f) * (0.5f + 0.25f * (static_cast<float>(t % 3) - 1));
-      for (size_t i = 0; i < table.block_ids.size(); ++i) {
-        const BlockView& block = pool_.blocks[at(table.block_ids[i])];
-        const auto holder = std::ranges::find(block.owners, table.sequence.hue);
-        const float part = static_cast<float>(holder - block.owners.begin() + 1) /
-                           static_cast<float>(block.owners.size() + 1);
-        const Place from = cards_.entry(card, i), to = blocks_.cell(block.id);
-        const bool below = to.y > blocks_.area.y;
-        const float x = below ? to.x - beside : to.x + to.w * part, y = blocks_.area.y;
-        const float end = below ? to.y + to.h * part : y;
-        const auto ids = link_ids(table.sequence.name, i);
-        const Paint hue = full(table.sequence.hue);
-        const size_t before = scene_.shapes().size();
-        scene_.line(ids[1], from.middle_x(), from.bottom(), x, y, paint(Ink::kGround), 5);
-        scene_.line(ids[0], from.middle_x(), from.bottom(), x, y, hue, 2);
-        if (below) scene_.line(ids[2], x, y, x, end, hue, 2);
-        const float dot = below ? to.x - 1 : x;
-        scene_.box(ids[3], {dot - 4, end - 4, 8, 8}, hue).on_top().radius = 4;
-        for (Shape& shape : scene_.since(before)) shape.only_lit = !always;
-      }
-    }
-    return count > kMaxLinks;
-  }
-
-  /// A card: a name, the entries, and of a live sequence its words.
-  void table(const TableCard& table, const Place& card) {
-    const std::string& name = table.sequence.name;
-    const bool selected = name == selected_;
-    scene_.box(name + "/card", card, paint(Ink::kPanel))
-        .edged(selected ? full(table.sequence.hue) : paint(Ink::kLine), selected ? 2.5f : 1.2f)
-        .selecting(name)
-        .tip(fmt::format("{}: {} in {}. A click gives its buttons.", name,
-                         kv::count_of(table.num_tokens, "token"),
-                         kv::count_of(std::ssize(table.block_ids), "block")));
-    if (!cards_.entries) {
-      scene_.label(name + "/name", card.inset(2),
-                   fmt::format("{}: {}", name, std::ssize(table.block_ids)),
-                   {.size = 12, .align = Align::kCentre}, 5);
-      return;
-    }
-    const float em = cards_.em;
-    scene_
-        .box(name + "/bar", {card.x + 5, card.y + 0.5f * em, 5, 1.9f * em},
-             full(table.sequence.hue))
-        .radius = 2;
-    scene_.label(name + "/name", {card.x + 15, card.y, cards_.name - 16, 2.9f * em}, name,
-                 {.size = 1.2f * em});
-    for (size_t i = 0; i < table.block_ids.size(); ++i) entry(table, i, cards_.entry(card, i));
-    live_words(table, card);
-  }
-
-  void entry(const TableCard& table, size_t i, const Place& place) {
-    const std::string& name = table.sequence.name;
-    const std::string id = fmt::format("{}/entry {}", name, i),
-                      block = fmt::format("block {}", table.block_ids[i]);
-    const int filled =
-        std::min(table.block_size, table.num_tokens - static_cast<int>(i) * table.block_size);
-    std::vector<std::string> lights = link_ids(name, i);
-    lights.push_back(block);
-    scene_.box(id, place, soft(table.sequence.hue), full(table.sequence.hue))
-        .tip(fmt::format("{}, table entry {}: {}, {} of {} filled", name, i, block, filled,
-                         kv::count_of(table.block_size, "slot")))
-        .selecting(name)
-        .lighting(std::move(lights));
-    scene_.label(id + "/id", place.inset(2), std::to_string(table.block_ids[i]),
-                 {.size = 1.1f * cards_.em, .align = Align::kCentre});
-  }
-
-  void live_words(const TableCard& table, const Place& card) {
-    const std::string& name = table.sequence.name;
-    const float em = cards_.em;
-    if (!table.waiting.empty()) {
-      Place chip = cards_.entry(card, table.block_ids.size());
-      chip.w = cards_.chip_w(table.waiting);
-      scene_.box(name + "/waiting", chip, paint(Ink::kNone), full(table.sequence.hue))
-          .dashed_edge()
-          .tip(
-              fmt::format("{} has drawn this token. It has not run yet, so it has no slot.", name));
-      scene_.label(name + "/waiting/token", chip, table.waiting,
-                   {.size = em, .align = Align::kCentre});
-    }
-    if (!table.text.empty()) {
-      const Place line{card.x + 0.5f * em, card.y + 2.7f * em, card.w - em, 1.4f * em};
-      scene_.label(name + "/text", line, end_of(table.text, em, line.w),
-                   {.size = em, .paint = {Ink::kDim}});
-    }
-  }
-
-  void draw_pool() {
-    for (const BlockView& one : pool_.blocks) block(scene_, pool_, one, blocks_.cell(one.id));
-    for (const TableCard& table : tables_) {  // a block under the mouse lights its entries
-      for (size_t i = 0; i < table.block_ids.size() && cards_.entries; ++i) {
-        const std::string& name = table.sequence.name;
-        auto& lights = scene_.find(fmt::format("block {}", table.block_ids[i]))->lights;
-        lights.push_back(fmt::format("{}/entry {}", name, i));
-        std::ranges::move(link_ids(name, i), std::back_inserter(lights));
-      }
-    }
-  }
+  bool links();
+  void table(const TableCard& table, const Place& card);
+  void entry(const TableCard& table, size_t i, const Place& place);
+  void live_words(const TableCard& table, const Place& card);
+  void draw_pool();
 
   Scene& scene_;
   const PoolView& pool_;
@@ -266,6 +160,116 @@ class Picture {
   Cards cards_;
   Grid blocks_;
 };
+
+/// From each entry to its block, where the lines of its holders arrive side by side: each with a
+/// rim of the ground and a dot at its end. To a block below others it goes down beside them.
+/// Returns whether lines are left out.
+bool Picture::links() {
+  size_t count = 0;
+  for (const TableCard& table : tables_) count += table.block_ids.size();
+  for (size_t t = 0; t < tables_.size() && cards_.entries; ++t) {
+    const TableCard& table = tables_[t];
+    const Place card = cards_.grid.cell(static_cast<int>(t));
+    const bool always = count <= kMaxLinks ||
+                        (table.sequence.name == selected_ && table.block_ids.size() <= kMaxLinks);
+    const float beside =
+        std::min(blocks_.gap, 6.0f) * (0.5f + 0.25f * (static_cast<float>(t % 3) - 1));
+    for (size_t i = 0; i < table.block_ids.size(); ++i) {
+      const BlockView& block = pool_.blocks[at(table.block_ids[i])];
+      const auto holder = std::ranges::find(block.owners, table.sequence.hue);
+      const float part = static_cast<float>(holder - block.owners.begin() + 1) /
+                         static_cast<float>(block.owners.size() + 1);
+      const Place from = cards_.entry(card, i), to = blocks_.cell(block.id);
+      const bool below = to.y > blocks_.area.y;
+      const float x = below ? to.x - beside : to.x + to.w * part, y = blocks_.area.y;
+      const float end = below ? to.y + to.h * part : y;
+      const auto ids = link_ids(table.sequence.name, i);
+      const Paint hue = full(table.sequence.hue);
+      const size_t before = scene_.shapes().size();
+      scene_.line(ids[1], from.middle_x(), from.bottom(), x, y, paint(Ink::kGround), 5);
+      scene_.line(ids[0], from.middle_x(), from.bottom(), x, y, hue, 2);
+      if (below) scene_.line(ids[2], x, y, x, end, hue, 2);
+      const float dot = below ? to.x - 1 : x;
+      scene_.box(ids[3], {dot - 4, end - 4, 8, 8}, hue).on_top().radius = 4;
+      for (Shape& shape : scene_.since(before)) shape.only_lit = !always;
+    }
+  }
+  return count > kMaxLinks;
+}
+
+/// A card: a name, the entries, and of a live sequence its words.
+void Picture::table(const TableCard& table, const Place& card) {
+  const std::string& name = table.sequence.name;
+  const bool selected = name == selected_;
+  scene_.box(name + "/card", card, paint(Ink::kPanel))
+      .edged(selected ? full(table.sequence.hue) : paint(Ink::kLine), selected ? 2.5f : 1.2f)
+      .selecting(name)
+      .tip(fmt::format("{}: {} in {}. A click gives its buttons.", name,
+                       kv::count_of(table.num_tokens, "token"),
+                       kv::count_of(std::ssize(table.block_ids), "block")));
+  if (!cards_.entries) {
+    scene_.label(name + "/name", card.inset(2),
+                 fmt::format("{}: {}", name, std::ssize(table.block_ids)),
+                 {.size = 12, .align = Align::kCentre}, 5);
+    return;
+  }
+  const float em = cards_.em;
+  scene_
+      .box(name + "/bar", {card.x + 5, card.y + 0.5f * em, 5, 1.9f * em}, full(table.sequence.hue))
+      .radius = 2;
+  scene_.label(name + "/name", {card.x + 15, card.y, cards_.name - 16, 2.9f * em}, name,
+               {.size = 1.2f * em});
+  for (size_t i = 0; i < table.block_ids.size(); ++i) entry(table, i, cards_.entry(card, i));
+  live_words(table, card);
+}
+
+void Picture::entry(const TableCard& table, size_t i, const Place& place) {
+  const std::string& name = table.sequence.name;
+  const std::string id = fmt::format("{}/entry {}", name, i),
+                    block = fmt::format("block {}", table.block_ids[i]);
+  const int filled =
+      std::min(table.block_size, table.num_tokens - static_cast<int>(i) * table.block_size);
+  std::vector<std::string> lights = link_ids(name, i);
+  lights.push_back(block);
+  scene_.box(id, place, soft(table.sequence.hue), full(table.sequence.hue))
+      .tip(fmt::format("{}, table entry {}: {}, {} of {} filled", name, i, block, filled,
+                       kv::count_of(table.block_size, "slot")))
+      .selecting(name)
+      .lighting(std::move(lights));
+  scene_.label(id + "/id", place.inset(2), std::to_string(table.block_ids[i]),
+               {.size = 1.1f * cards_.em, .align = Align::kCentre});
+}
+
+void Picture::live_words(const TableCard& table, const Place& card) {
+  const std::string& name = table.sequence.name;
+  const float em = cards_.em;
+  if (!table.waiting.empty()) {
+    Place chip = cards_.entry(card, table.block_ids.size());
+    chip.w = cards_.chip_w(table.waiting);
+    scene_.box(name + "/waiting", chip, paint(Ink::kNone), full(table.sequence.hue))
+        .dashed_edge()
+        .tip(fmt::format("{} has drawn this token. It has not run yet, so it has no slot.", name));
+    scene_.label(name + "/waiting/token", chip, table.waiting,
+                 {.size = em, .align = Align::kCentre});
+  }
+  if (!table.text.empty()) {
+    const Place line{card.x + 0.5f * em, card.y + 2.7f * em, card.w - em, 1.4f * em};
+    scene_.label(name + "/text", line, end_of(table.text, em, line.w),
+                 {.size = em, .paint = {Ink::kDim}});
+  }
+}
+
+void Picture::draw_pool() {
+  for (const BlockView& one : pool_.blocks) block(scene_, pool_, one, blocks_.cell(one.id));
+  for (const TableCard& table : tables_) {  // a block under the mouse lights its entries
+    for (size_t i = 0; i < table.block_ids.size() && cards_.entries; ++i) {
+      const std::string& name = table.sequence.name;
+      auto& lights = scene_.find(fmt::format("block {}", table.block_ids[i]))->lights;
+      lights.push_back(fmt::format("{}/entry {}", name, i));
+      std::ranges::move(link_ids(name, i), std::back_inserter(lights));
+    }
+  }
+}
 
 }  // namespace
 

@@ -28,12 +28,25 @@ namespace {
 
 struct Options {
   kv::GenerateOptions model;
-  std::string page, script, trace, first, screenshot, pictures, svg, animate, size;
+  std::string page;
+  std::string script;
+  std::string trace;
+  std::string first;
+  std::string screenshot;
+  std::string pictures;
+  std::string svg;
+  std::string animate;
+  std::string size;
   std::string theme = "system";
   double scale = 0;
   double at = 1;  // a part of the last motion
-  int steps = 0, frames = 0;
-  bool headless = false, rects = false, commands = false, frame_time = false, no_motion = false;
+  int steps = 0;
+  int frames = 0;
+  bool headless = false;
+  bool rects = false;
+  bool commands = false;
+  bool frame_time = false;
+  bool no_motion = false;
   bool check_layout = false;
 };
 
@@ -148,7 +161,9 @@ void draw(const Options& options, viz::Shell& shell, int width, int height, floa
 void run_headless(const Options& options, viz::Shell& shell, int width, int height) {
   if (options.check_layout) return check_layout(shell.session(), options.script);
   const auto scale = static_cast<float>(options.scale > 0 ? options.scale : 1);
-  const auto pixels = [&](int n) { return static_cast<int>(static_cast<float>(n) * scale); };
+  const auto pixels = [&](int points) {
+    return static_cast<int>(static_cast<float>(points) * scale);
+  };
   if (int64_t{pixels(width)} * pixels(height) > kMaxPixels) {
     kv::user_error("--size {}x{} at --scale {:g}: {} x {} pixels, wanted at most {} in all", width,
                    height, scale, pixels(width), pixels(height), kMaxPixels);
@@ -193,13 +208,18 @@ void write_svg(const Options& options, const std::string& file, bool plays) {
 }
 
 /// Refuses what was given and would do nothing.
-void refuse_unused(const Options& options, int num_words) {
-  const bool svg = !(options.svg + options.animate).empty(), window = !options.headless && !svg;
-  const bool png = !options.screenshot.empty() || options.frame_time, seen = window || png;
+void refuse_unused(const Options& options) {
+  const bool pictures = !options.pictures.empty();
+  const bool svg = !(options.svg + options.animate).empty();
+  const bool window = !options.headless && !svg && !pictures;
+  const bool png = !options.screenshot.empty() || options.frame_time;
+  const bool seen = window || png;
   const bool own = (options.page + options.script).empty();
   const bool plays = !options.script.empty() && !window && !options.check_layout;
+  const bool others = options.headless || svg || !own || options.commands ||
+                      !(options.trace + options.first).empty();
   const std::tuple<const char*, bool, const char*> unused[] = {
-      {"--pictures", !options.pictures.empty() && num_words > 3, "no other option"},
+      {"--pictures", pictures && others, "no page, script or picture of its own"},
       {"--steps", options.steps > 0 && !plays, "--script, and --headless, --svg or --animate"},
       {"--at", options.at < 1 && !(png && plays), "--script and --screenshot"},
       {"--theme", options.theme != "system" && !seen, "a window or --screenshot"},
@@ -217,8 +237,8 @@ void refuse_unused(const Options& options, int num_words) {
   }
 }
 
-void run(const Options& options, int num_words) {
-  refuse_unused(options, num_words);
+void run(const Options& options) {
+  refuse_unused(options);
   if (!options.pictures.empty()) return draw_pictures(options.pictures);
   if (!options.svg.empty()) write_svg(options, options.svg, false);
   if (!options.animate.empty()) write_svg(options, options.animate, true);
@@ -308,5 +328,5 @@ int main(int argc, char** argv) {
       .needs("--headless");
   command.flag("--frame-time", options.frame_time, "time of laying out a frame")
       .needs("--headless");
-  return kv::run_main(command, argc, argv, [&] { run(options, argc); });
+  return kv::run_main(command, argc, argv, [&] { run(options); });
 }

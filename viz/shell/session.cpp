@@ -72,7 +72,8 @@ Page& Session::open() {
     page_->reset();
     tell(error.what(), true);
   }
-  moves_on_ = false, revision_ = 0;  // nothing has happened yet
+  moves_on_ = false;
+  revision_ = 0;  // the opening is no news
   return *page_;
 }
 

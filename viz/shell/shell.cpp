@@ -128,7 +128,8 @@ Parts Shell::parts() const {
 void Shell::frame(float width, float height, float scale, double seconds) {
   session().page();  // it opens
   const WindowLayout layout = window_layout(width / scale, height / scale, parts());
-  on_phone_ = layout.on_phone, upright_ = layout.upright, few_ = on_phone_ || width < 720 * scale;
+  on_phone_ = layout.on_phone, upright_ = layout.upright;
+  is_small_ = on_phone_ || width < kSmall * scale;
   keys();  // of the controls of the last frame
   ui_.begin_frame(scale, on_phone_ ? kTouch : 0);
   // What a step computes may take seconds: the page and its sentence are on the screen meanwhile.

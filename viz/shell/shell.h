@@ -101,6 +101,7 @@ class Shell {
     std::string selected = {};    // on the page, then
   };
   static constexpr double kLong = 0.25;  // seconds: work that takes longer has a sign
+  static constexpr float kSmall = 720;   // points: a window of less width is small
   static constexpr float kSlowest = 0.25f, kFastest = 4;  // speeds of the player
   struct Pressed {
     int key;
@@ -167,7 +168,7 @@ class Shell {
   bool shows_more_ = false;  // the rarer controls of a page with large buttons
   bool page_shown_ = false;  // in the frame before
   bool on_phone_ = false, upright_ = false;
-  bool few_ = false;  // the rows above and below have no room for all
+  bool is_small_ = false;  // the rows above and below have no room for all controls
   float speed_ = 1, held_ = -1;
   float pan_ = 0;       // pixels, since the last frame
   float scrolled_ = 0;  // 0: its top is seen, 1: its end

@@ -98,7 +98,7 @@ void Shell::draw_tabs(const Place& at) {
   const float spacing = ImGui::GetStyle().ItemSpacing.x;
   const std::string sign = motion ? "Motion on" : "Motion off";
   float right = button_width("?");
-  if (!few_) right += button_width(sign) + spacing;
+  if (!is_small_) right += button_width(sign) + spacing;
   if (outside_.keep) right += button_width(outside_.save) + spacing;
   if (outside_.open) right += button_width("Open") + spacing;
   const float help_at = ImGui::GetContentRegionMax().x - right;
@@ -116,7 +116,7 @@ void Shell::draw_tabs(const Place& at) {
     if (ui_.shell_button("open", "Open", "Open a scenario")) opening_ = !opening_;
     ui_.same_line();
   }
-  if (!few_ &&
+  if (!is_small_ &&
       ui_.shell_button("motion", sign, "Whether the picture moves from state to state (M)")) {
     motion = !motion;
   }
@@ -193,7 +193,7 @@ void Shell::draw_side(const Place& at, bool counts) {
     ui_.divider();
   }
   if (!low) draw_controls();
-  if (few_ && session().scenario() == nullptr) {
+  if (is_small_ && session().scenario() == nullptr) {
     const auto count = static_cast<float>(tab().films.size());
     draw_films({at.w - 2 * kSidePad, count * (kTouch + 8)}, true);
   }
@@ -265,18 +265,18 @@ void Shell::draw_player(const Place& at) {
   if (plays) draw_play_buttons();
   const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 4 * ImGui::GetFontSize();
   float rest = 0;
-  for (const char* label :
-       {"Undo", "Reset", on_phone_ ? "" : "Redo", few_ ? "" : ">_", told ? "Close film" : ""}) {
+  for (const char* label : {"Undo", "Reset", on_phone_ ? "" : "Redo", is_small_ ? "" : ">_",
+                            told ? "Close film" : ""}) {
     if (*label != '\0') rest += button_width(label) + spacing;
   }
-  if (!few_ && !films) rest += slider + speed_width() + 2 * spacing;
+  if (!is_small_ && !films) rest += slider + speed_width() + 2 * spacing;
   if (!upright_) {
     if (plays) ImGui::SameLine();
     const float left = ImGui::GetCursorPosX();
     const float wide = std::max(60 * ui_.scale(), ImGui::GetContentRegionAvail().x - rest);
     if (!films) {
       draw_scrubber(wide);
-    } else if (!few_) {
+    } else if (!is_small_) {
       draw_films({wide / ui_.scale() - 8, at.h}, false);
       ImGui::SameLine(left + wide);
     }
@@ -284,7 +284,7 @@ void Shell::draw_player(const Place& at) {
   if (plays && upright_) ui_.same_line();
   draw_undo_buttons();
   draw_reset_button();
-  if (!few_) draw_speed(films ? 0 : slider);
+  if (!is_small_) draw_speed(films ? 0 : slider);
   if (told) {
     ui_.same_line();
     if (ui_.shell_button("close", "Close film", "Back to the page's own state")) s.close();

@@ -182,7 +182,9 @@ EMSCRIPTEN_KEEPALIVE void web_mouse(float x, float y, int down) {
 
 EMSCRIPTEN_KEEPALIVE void web_wheel(float lines) { ImGui::GetIO().MouseWheel += lines; }
 
-EMSCRIPTEN_KEEPALIVE int web_pans(float x, float y, float d) { return int{g_shell->pans(x, y, d)}; }
+EMSCRIPTEN_KEEPALIVE int web_pans(float x, float y, float down) {
+  return g_shell->pans(x, y, down) ? 1 : 0;
+}
 EMSCRIPTEN_KEEPALIVE void web_pan(float down) { g_shell->pan(down); }
 
 /// `name`: KeyboardEvent.key; letters are those of shortcuts. Returns whether Tab stays here: a

@@ -140,7 +140,10 @@ canvas.addEventListener('pointerdown', (event) => {
 })
 canvas.addEventListener('pointermove', (event) => finger === null ? pointer(event, event.buttons !== 0) : follow(event))
 canvas.addEventListener('pointerup', (event) => {
-  if (finger?.way === '') press(finger.start), openKeyboard(event)
+  if (finger?.way === '') {
+    press(finger.start)
+    openKeyboard(event)
+  }
   if (finger?.way === 'scrolls') events.push({ ...nowhere, down: false })
   else pointer(event, false)
   finger = null
@@ -159,11 +162,13 @@ canvas.addEventListener('wheel', (event) => {
 
 /** A phone shows its keyboard if an element for text gets the focus while a touch is handled: so the frames that press a field come at once. */
 function openKeyboard({ clientX, clientY }) {
-  for (wake(); program && events.length > 0;) draw(before)
+  wake()
+  while (program && events.length > 0) draw(before)
   if (!program || !draw(before) || !program._web_types()) return  // one more: Dear ImGui says in the next frame what it wants
   keyboard.value = written = ' '
   Object.assign(keyboard.style, { left: `${clientX}px`, top: `${clientY}px` })  // where the browser scrolls to
-  keyboard.blur(), keyboard.focus({ preventScroll: true })  // shown again where it was put away
+  keyboard.blur()
+  keyboard.focus({ preventScroll: true })  // shown again where it was put away
 }
 canvas.addEventListener('mousedown', (event) => document.activeElement === keyboard && event.preventDefault())  // of the same touch
 
@@ -223,7 +228,10 @@ function draw(now) {
   const width = Math.max(1, Math.round(canvas.clientWidth * sharp))
   const height = Math.max(1, Math.round(canvas.clientHeight * sharp))
   const isSame = canvas.width === width && canvas.height === height
-  if (isSame && !copying && now > livelyUntil && !program._web_busy()) return (before = now, true)  // nothing moves
+  if (isSame && !copying && now > livelyUntil && !program._web_busy()) {  // nothing moves
+    before = now
+    return true
+  }
   if (!isSame) Object.assign(canvas, { width, height })
   const needs = least()
   const fits = Math.min(canvas.clientWidth / needs.width, canvas.clientHeight / needs.height)

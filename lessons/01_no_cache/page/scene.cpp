@@ -245,8 +245,9 @@ void draw_sums(viz::Scene& scene, const TriangleView& view, const viz::Place& at
 }  // namespace
 
 viz::Scene triangle_scene(const viz::Room& room, const TriangleView& view) {
-  if (view.passes.empty())
+  if (view.passes.empty()) {
     return viz::empty_scene(room, "No pass yet: \"Generate\" runs the first.");
+  }
   viz::Scene scene(room);
   const auto ran = static_cast<float>(view.passes.size() - view.seen);
   scene.lasts(std::clamp(0.4f + 0.3f * ran, 0.6f, 3.0f));

@@ -153,6 +153,7 @@ TEST_CASE("the tokens of a table of blocks 1, 3 and 5 are in their slots") {
   CHECK(table.slot(0) == 4);
   CHECK(table.slot(3) == 7);
   CHECK(table.slot(4) == 12);
+  CHECK(table.slot(6) == 14);
   CHECK(table.slot(8) == 20);
   CHECK_THROWS_AS(table.slot(9), std::out_of_range);
   CHECK_THROWS_AS(table.slot(-1), std::out_of_range);

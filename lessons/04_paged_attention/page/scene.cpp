@@ -278,8 +278,9 @@ class WalkPage::Painter {
     };
     const bool narrow = viz::is_narrow(scene_.room());
     text("bits/name", narrow ? "bits" : "bits of out", true);
-    if (!narrow)
+    if (!narrow) {
       text("bits/digest", fmt::format("{:016x}", kv::xxh64(std::as_bytes(std::span(out)))), false);
+    }
     text("bits/with", "with blocks of", true);
     for (size_t i = 0; i < page_.sizes_.size(); ++i) {
       const std::string words = std::to_string(page_.sizes_[i]), id = "bits/size " + words;

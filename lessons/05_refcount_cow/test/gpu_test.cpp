@@ -45,9 +45,14 @@ TEST_CASE("copy_blocks: one block of letters, in two layers" * doctest::test_sui
 
 TEST_CASE("copy_blocks: blocks of more words than a CTA has threads, and of fewer" *
           doctest::test_suite("kernel")) {
-  check_copies_of(bf16(8, 128, 16), stream());  // 2048 words
-  check_copies_of(bf16(2, 64, 17), stream());   // 272 words
-  check_copies_of(bf16(1, 8, 1), stream());     // 1 word
+  check_copies_of(bf16(2, 64, 17), stream());  // 272 words
+  check_copies_of(bf16(1, 8, 1), stream());    // 1 word
+}
+
+TEST_CASE("copy_blocks copies all layers of K and V and touches nothing else") {
+  check_copies_of(bf16(8, 128, 16), stream());
+  check_copies_of(bf16(2, 64, 256), stream());
+  check_copies_of(bf16(3, 80, 1), stream());
 }
 
 TEST_CASE("copy_blocks copies regions of different sizes" * doctest::test_suite("kernel")) {
@@ -78,6 +83,7 @@ TEST_CASE("copy_blocks refuses what it cannot do before it writes") {
   const BlockMemory memory(2, 4, {64, 64}, stream());
   const Contents before = fill_randomly(memory.regions, stream());
   CHECK_THROWS_AS(copy(memory.regions, {{0, 1}, {2, 4}}), std::out_of_range);
+  CHECK_THROWS_AS(copy(memory.regions, {{0, 1}, {1, 2}}), std::invalid_argument);
   copy(memory.regions, {});
   CHECK(difference(memory.regions, before, stream()) == "");
   const BlockMemory odd(1, 2, {32, 30}, stream());

@@ -323,6 +323,16 @@ TEST_CASE("requests that start together do not find each other, the next one fin
   CHECK(s.request(3).num_cached == 8);
 }
 
+TEST_CASE("a request that ends before its pass leaves nothing to be found") {
+  Server s(16, 4);
+  s.submit(1, range(0, 9), 4);
+  const Chunks chunks = s.schedule().chunks;
+  s.finish(1);
+  s.update(chunks);
+  CHECK(s.pool.num_cached() == 0);
+  CHECK(found(s.books, range(0, 9)) == 0);
+}
+
 TEST_CASE("only what is computed can be found, wherever the chunks end") {
   Server s(16, 4, {.max_tokens_per_pass = 3});
   s.submit(1, range(0, 13), 4);

@@ -71,13 +71,18 @@ TEST_CASE("groups have as many layers as the smallest kind, or the largest if it
 }
 
 TEST_CASE("several groups without a window, where few layers forget") {
-  CHECK(groups_of({0, 0, 9, 0}) ==
-        std::vector<KvCacheGroup>{{0, {0}}, {0, {1}}, {0, {3}}, {9, {2}}});
+  const auto groups = groups_of({0, 0, 9, 0});
+  CHECK(groups == std::vector<KvCacheGroup>{{.window = 0, .layers = {0}},
+                                            {.window = 0, .layers = {1}},
+                                            {.window = 0, .layers = {3}},
+                                            {.window = 9, .layers = {2}}});
 }
 
 TEST_CASE("each window is a kind of its own") {
-  CHECK(groups_of({0, 8, 16, 0, 8, 16}) ==
-        std::vector<KvCacheGroup>{{0, {0, 3}}, {8, {1, 4}}, {16, {2, 5}}});
+  const auto groups = groups_of({0, 8, 16, 0, 8, 16});
+  CHECK(groups == std::vector<KvCacheGroup>{{.window = 0, .layers = {0, 3}},
+                                            {.window = 8, .layers = {1, 4}},
+                                            {.window = 16, .layers = {2, 5}}});
   CHECK(sizes(groups_of({0, 8, 16, 8, 8})) == std::vector<size_t>{1, 1, 1, 1, 1});
 }
 
