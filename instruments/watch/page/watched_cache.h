@@ -33,8 +33,8 @@ class WatchedCache {
   /// server has sent since the last call.
   std::string next(int count);
   std::string why_not_next() const;  // empty if there is a batch
-  /// Nothing has come yet, and something may.
-  bool waits() const { return is_live() && num_taken_ == feed_->size(); }
+  /// A server may send more. What has come doesn't count: it comes between two questions, too.
+  bool waits() const { return is_live(); }
   bool is_live() const { return feed_ && feed_->is_live(); }
   std::string story() const { return happened_; }
   Shown shown() const;
