@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
@@ -91,19 +92,53 @@ std::string refusal(const CLI::App& app, const std::string& word) {
   return fmt::format("unknown option '{}'; {}", name, guess);
 }
 
-/// The help: an option whose name leaves no gap before its description has a line of its own, so
-/// that wrapped() finds the column of the descriptions.
+/// "1 to 8; default 4; only with --x"
+std::string limits_of(const CLI::Option* option, const std::string& range) {
+  std::vector<std::string> limits;
+  if (option->get_required()) limits.push_back("required");
+  if (!range.empty()) limits.push_back(range);
+  if (!option->get_default_str().empty()) {
+    limits.push_back("default " + option->get_default_str());
+  }
+  for (const CLI::Option* other : option->get_excludes()) {
+    limits.push_back("not with " + other->get_name());
+  }
+  for (const CLI::Option* other : option->get_needs()) {
+    limits.push_back("only with " + other->get_name());
+  }
+  return fmt::format("{}", fmt::join(limits, "; "));
+}
+
+/// The help, in the form that tools/course.py has, too: usage, one sentence, arguments and options,
+/// and what else is to be said. An option whose name leaves no gap before its description has a
+/// line of its own, so that wrapped() finds the column of the descriptions.
 class Help : public CLI::Formatter {
  public:
   explicit Help(int columns) {
     column_width(static_cast<size_t>(std::clamp(columns / 2, 20, 34)));
-    label("Excludes", "not with");
-    label("Needs", "only with");
+    label("Positionals", "arguments");
+  }
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    std::string usage = "usage: " + name;
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->get_positional()) usage += " " + make_option_usage(option);
+    }
+    const std::string about = app->get_description();
+    const size_t end = std::min(about.find(". "), about.size() - 1) + 1;  // of the first sentence
+    const std::string more = end < about.size() ? "\n" + about.substr(end + 1) + "\n" : "";
+    return usage + " [options]\n\n" + about.substr(0, end) + "\n" + make_positionals(app) +
+           make_groups(app, mode) + more;
   }
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
-    const std::string name =
-        "  " + make_option_name(option, is_positional) + make_option_opts(option);
-    const std::string text = make_option_desc(option);
+    std::string name = "  " + make_option_name(option, is_positional);
+    if (const size_t comma = name.find(",-"); comma != name.npos) name.insert(comma + 1, " ");
+    const std::string type = option->get_type_name();  // "N:1 to 8"
+    const size_t colon = std::min(type.find(':'), type.size());
+    if (colon > 0 && option->get_type_size() > 0) name += " " + type.substr(0, colon);
+    const std::string limits = limits_of(option, type.substr(std::min(colon + 1, type.size())));
+    const std::string text =
+        option->get_description() + (limits.empty() ? "" : " (" + limits + ")");
     const size_t column = get_column_width();
     if (name.size() + 2 <= column) {
       return name + std::string(column - name.size(), ' ') + text + "\n";
@@ -111,6 +146,12 @@ class Help : public CLI::Formatter {
     return name + "\n" + std::string(column, ' ') + text + "\n";
   }
 };
+
+/// Of the terminal; where there is none, and no COLUMNS, those of most terminals.
+int help_columns() {
+  const int columns = output_columns();
+  return columns == INT_MAX ? 80 : columns;
+}
 
 /// One line for each paragraph: wrapped() breaks it where the terminal ends.
 std::string joined(std::string text) {
@@ -195,7 +236,10 @@ Option& Option::required() {
 }
 
 CommandLine::CommandLine(const std::string& about, const std::string& program)
-    : app_(std::make_unique<CLI::App>(joined(about) + "\n", program)) {}
+    : app_(std::make_unique<CLI::App>(joined(about), program)) {
+  app_->set_help_flag("-h,--help", "shows this help")->group("options");
+  app_->option_defaults()->group("options");
+}
 
 CommandLine::~CommandLine() = default;
 
@@ -250,8 +294,8 @@ bool CommandLine::parse(int argc, char** argv) {
     app_->parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     const Console out("");
-    app_->formatter(std::make_shared<Help>(output_columns()));
-    out.write(wrapped(app_->help(), output_columns()));
+    app_->formatter(std::make_shared<Help>(help_columns()));
+    out.write(wrapped(app_->help(), help_columns()));
     return false;
   } catch (const CLI::ExtrasError&) {
     user_error("{}{} --help lists the options", refusal(*app_, app_->remaining().front()),

@@ -2,6 +2,7 @@
 
 Options belong to the programs: they explain them, and refuse what is wrong."""
 import dataclasses
+import inspect
 import os
 import re
 import signal
@@ -10,10 +11,12 @@ import sys
 import typing
 
 import course_runs as runs
-from course_arguments import die, end_with, fitted, guess, options_in, output_columns
+from course_arguments import die, end_with, fitted, guess, help_columns, options_in
 from course_builds import ROOT, Build, lesson_folders, output_of, setup
 
 BEGIN = """\
+usage: ./course COMMAND [options]
+
 Page by Page: build the KV cache of an LLM server, lesson by lesson.
 
   ./course run          every lesson's engine: one table, the same bits
@@ -23,8 +26,7 @@ Page by Page: build the KV cache of an LLM server, lesson by lesson.
   ./course exercise 5   parts of it, to write
   ./course help         all commands and lessons; ./course help run explains one
 
-Begin with    ./course run                    what the course builds, in a table
-then read     lessons/01_no_cache/README.md   which leads to the next lesson"""
+Begin with ./course run, then read lessons/01_no_cache/README.md"""
 
 OPTIONS = "Common options: --device cpu|cuda|auto   --model DIR   --seed N   --help"
 ENVIRONMENT = """\
@@ -72,6 +74,8 @@ class Command:
     script: str = ""
     libraries: str = ""  # without which a build has no such program
     other_ways: dict = dataclasses.field(default_factory=dict)  # of running it, by their first word
+    takes_mine: bool = False  # --mine and --repair
+    needs: str = ""  # what must follow, and an example
 
 
 IMGUI = "Dear ImGui (libimgui-dev, libstb-dev, libglfw3-dev)"
@@ -79,9 +83,10 @@ LIBEVENT = "libevent (libevent-dev)"
 GROUPS = {
     "Lessons": [
         Command("run", "[N] [...]", "every lesson's engine: one table, the same bits; with N lesson N's program",
-                runs.program, builds="ladder", of_lesson="lesson{}"),
+                runs.program, builds="ladder", of_lesson="lesson{}", takes_mine=True),
         Command("viz", "[N] [...]", "the visualizer: click lesson N's page, play its scenarios",
-                runs.program, builds="viz", of_lesson="viz", others=("warp", "watch"), libraries=IMGUI),
+                runs.program, builds="viz", of_lesson="viz", others=("warp", "watch"), libraries=IMGUI,
+                takes_mine=True),
         Command("exercise", "N [...]", "write lesson N's heart yourself, step by step; then run or viz --mine",
                 runs.exercise, of_lesson="lesson{}_exercise", script="tools/exercise.py learn"),
         Command("repair", "N [...]", "a bug in lesson N's code, and what a user says of it: find it, mend it",
@@ -102,22 +107,30 @@ GROUPS = {
         Command("bench-cpu", "[...]", "a model against this machine's memory bandwidth", runs.program, "bench_cpu"),
         Command("bench-cuda", "[...]", "the same on a GPU; --road: the matrix product from plain to fast",
                 runs.program, "bench_cuda", other_ways={"--road": runs.bench_cuda_road}),
-        Command("stale", "", "which numbers are older than what they measure", runs.stale, script="tools/measured.py"),
+        Command("stale", "", "which numbers are older than what they measure", runs.stale),
     ],
     "For a model, a trace or a server of yours": [
-        Command("plan", "[...]", "what its K and V take, how many sequences fit", runs.program, "plan"),
-        Command("replay", "TRACE", "hit rates by pool size and policy", runs.program, "replay"),
+        Command("plan", "[...]", "what its K and V take, how many sequences fit", runs.program, "plan",
+                needs="a model and a memory: ./course plan --model 'Gemma 3 27B' --memory 24GiB"),
+        Command("replay", "TRACE", "hit rates by pool size and policy", runs.program, "replay",
+                needs="a trace, such as the example: ./course replay instruments/replay/example.jsonl"),
         Command("watch", "WHAT", "what a server's KV cache holds, from its events or from a recording",
-                runs.program, "watch"),
+                runs.program, "watch",
+                needs="a recording, such as the example: ./course watch instruments/watch/example.kvevents; or a "
+                "server's events: ./course serve --kv-events tcp://127.0.0.1:5557, and elsewhere ./course watch "
+                "tcp://127.0.0.1:5557"),
         Command("serve", "[...]", "an HTTP server with OpenAI's API on the engines; --test: its tests",
                 runs.program, "serve", libraries=LIBEVENT, other_ways={"--test": runs.serve_test}),
         Command("load", "[...]", "how fast such a server answers, and whether equal requests get equal answers",
                 runs.program, "load", libraries=LIBEVENT),
         Command("route", "[...]", "one address for several: each request goes where its first token comes first",
-                runs.program, "route", libraries=LIBEVENT, other_ways={"--test": runs.route_test}),
-        Command("logits", "[...]", "logits of token ids, as a safetensors file", runs.program, "logits"),
+                runs.program, "route", libraries=LIBEVENT, other_ways={"--test": runs.route_test},
+                needs="servers: ./course route --server http://127.0.0.1:8001 --server http://127.0.0.1:8002"),
+        Command("logits", "[...]", "logits of token ids, as a safetensors file", runs.program, "logits",
+                needs="ids and a file: ./course logits --token-ids 1,2,3 --out logits.safetensors"),
         Command("tokenize", "[TEXT]", "text to token ids, and back", runs.program, "tokenize"),
-        Command("make-model", "[...]", "a random-weight model of any shape", runs.program, "make_model"),
+        Command("make-model", "[...]", "a random-weight model of any shape", runs.program, "make_model",
+                needs="a new folder: ./course make-model --out DIR"),
     ],
     "Pages and builds": [
         Command("web", "[...]", "visualizer and ladder for a browser, in build/web", runs.web),
@@ -180,6 +193,8 @@ class Call:
 
     def run(self):
         command = self.command
+        if command.needs and not self.words:
+            die(f"{command.name}: found nothing after it, wanted {command.needs}")
         if not command.script and (command.builds or command.of_lesson):
             setup(self.build)
         if command.libraries:
@@ -211,33 +226,55 @@ def usage(command):
 
 
 def everything():
-    lines = [BEGIN.split("\n")[0]]
+    lines = BEGIN.split("\n")[:3]
     for group, commands in GROUPS.items():
         lines += ["", f"{group}:", *map(usage, commands)]
     lines += ["", OPTIONS, ENVIRONMENT, "", "Lessons:"]
     for folder in lesson_folders():
         title = re.search(r"^# *([^:\n]*)", (folder / "README.md").read_text(encoding="utf-8"), re.M)[1]
-        lines.append(f"  {int(folder.name[:2]):<3} {title:<26} lessons/{folder.name}/README.md")
+        lines.append(f"  {int(folder.name[:2]):<3} {title:<28} lessons/{folder.name}/README.md")
     return "\n".join(lines)
+
+
+def row(name, words):
+    """A line of a help, in the columns of programs/options.cpp."""
+    return f"  {name}".ljust(min(max(help_columns() // 2, 20), 34)) + words
+
+
+def with_own_options(call, text):
+    """A program's help with what ./course itself takes."""
+    rows = ["", "options:", row("--mine", "your files of ./course exercise, those that pass, instead of the lessons'")]
+    if call.lesson:
+        rows.append(row("--repair", f"your copy of ./course repair {int(call.lesson)}"))
+    elif call.command.name == "run":
+        lesson = row("N", "lesson N's program instead, with options of its own: ./course run 3 --help")
+        rows = ["", "arguments:", lesson, *rows]
+    return text.replace("\noptions:", "\n".join(rows), 1)
+
+
+def without_program(call):
+    """The help of a command that has no program, or none yet."""
+    command = call.command
+    words = command.words.removeprefix("[N] ") if call.lesson else command.words
+    usage_line = f"usage: {call.typed} {words}".replace("[...]", "[options]").rstrip()
+    text = f"{usage_line}\n\n{command.help[0].upper()}{command.help[1:]}.\n\n"
+    if command.run.__doc__:
+        return f"{text}{inspect.cleandoc(command.run.__doc__)}\n\n{ENVIRONMENT}"
+    text += f"options:\n{row('-h, --help', 'shows this help')}\n\n"
+    return f"{text}The program explains its options once it is built: ./course build {call.target}"
 
 
 def explanation(call):
     """What --help prints. A program explains itself once it is built; nothing is built for that."""
     command = call.command
-    environment = {**os.environ, "COURSE_COMMAND": call.typed, "COLUMNS": str(output_columns() or "")}
+    typed = f"{call.typed} [N]" if command.name == "run" and not call.lesson else call.typed
+    environment = {**os.environ, "COURSE_COMMAND": typed, "COLUMNS": str(help_columns())}
     if command.script:
         tool, *verb = command.script.split()
         return output_of([sys.executable, ROOT / tool, *verb, "--help"], env=environment).rstrip()
-    if call.program.is_file():
-        mine = f"  {'--mine':<31} your files of ./course exercise, those that pass, instead of the lessons'"
-        mine += f"\n  {'--repair':<31} your copy of ./course repair N" if call.lesson else ""
-        text = output_of([call.program, "--help"], env=environment)
-        return text + mine if command.name in ("run", "viz") else text.rstrip()
-    if command.run.__doc__:
-        about = command.run.__doc__.replace("\n    ", "\n").rstrip()
-        return f"{usage(command)}\n{about}\n\n{ENVIRONMENT}"
-    to_build = f"./course build {call.target}"
-    return f"{usage(command)}\n\nThe program explains its options itself, once it is built: {to_build}"
+    is_built = call.program.is_file()
+    text = output_of([call.program, "--help"], env=environment).rstrip() if is_built else without_program(call)
+    return with_own_options(call, text) if command.takes_mine else text
 
 
 def completions(words):
@@ -276,14 +313,14 @@ def main():
         name, *words = [*words, "--help"]
     if name in COMMANDS:
         call = Call(COMMANDS[name], words)
-        return print(fitted(explanation(call))) if call.wants_help else call.run()
+        return print(fitted(explanation(call), help_columns())) if call.wants_help else call.run()
     if name == "":
-        return print(fitted(f"{BEGIN}\n{output_of([sys.executable, ROOT / 'tools/exercise.py', 'progress'])}".rstrip()))
+        return print(fitted(f"{BEGIN}\n{output_of([sys.executable, ROOT / 'tools/exercise.py', 'progress'])}".rstrip(), help_columns()))
     if name in ("version", "--version", "-V"):
         return print(version())
     if name in ("help", "-h", "--help"):
-        return print(fitted(everything()))
-    meant = f" did you mean ./course run {name}?" if name.isdecimal() else guess(name, COMMANDS, "./course ")
+        return print(fitted(everything(), help_columns()))
+    meant = f" did you mean ./course run {name}?" if name.isdecimal() else guess(name, [*COMMANDS, "help", "version"], "./course ")
     return die(f"unknown command '{name}';{meant} ./course help lists the commands")
 
 

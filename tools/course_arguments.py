@@ -37,6 +37,11 @@ def output_columns():
         return int(given) if given.isdecimal() and int(given) > 0 else None
 
 
+def help_columns():
+    """Where a help ends; where there is no terminal, where most terminals do."""
+    return output_columns() or 80
+
+
 def indent_of(line):
     return len(line) - len(line.lstrip())
 
@@ -65,7 +70,7 @@ def fitted(text, columns=None):
     broken = []
     for entry in entries:
         column = column_of(entry)
-        if columns - column < 30:
+        if columns - column < 20:
             column = indent_of(entry) + 2
         whole_words = {"break_long_words": False, "break_on_hyphens": False}
         broken += textwrap.wrap(entry, max(columns, 20), subsequent_indent=column * " ", **whole_words) or [""]
@@ -101,13 +106,24 @@ def options_in(text):
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog):
+        super().__init__(prog, max_help_position=34, width=help_columns())
+
     def _fill_text(self, text, width, indent):
-        return fitted(text)
+        return fitted(text, width)
 
 
 class Parser(argparse.ArgumentParser):
-    def __init__(self, **words):
-        super().__init__(formatter_class=Help, allow_abbrev=False, **words)
+    """A description is the text of a help. If it lists the options itself, it has them all."""
+
+    def __init__(self, description=None, prog=None, **words):
+        sentence, _, rest = (description or "").strip().partition("\n\n")
+        usage = f"{prog} [options]" if prog and prog.startswith("./course") else None
+        super().__init__(prog=prog, usage=usage, description=sentence, epilog=rest, formatter_class=Help,
+                         allow_abbrev=False, add_help=False, **words)
+        self._optionals.title = "options"  # before Python 3.10 it is another
+        shown = argparse.SUPPRESS if rest.startswith("options:") else "shows this help"
+        self.add_argument("-h", "--help", action="help", help=shown)
 
     def wanted(self, option):
         return next(action.metavar for action in self._actions if option in action.option_strings)
@@ -130,7 +146,7 @@ class Parser(argparse.ArgumentParser):
 def end_with(main, *mistakes):
     """Runs main() and ends the program with its code. A reader who has left is no error; what was wrong is one line."""
     try:
-        code = main()
+        code = main() if sys.stdout else die("cannot write to standard output, which is closed")
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130

@@ -47,11 +47,12 @@ def echoed(lines, stream):
 
 
 def program(call):
-    words = call.words
+    mine = {"--mine", "--repair"}.intersection(call.words) if call.command.takes_mine else set()
+    words = [word for word in call.words if word not in mine]
     if call.lesson and call.command.of_lesson == call.command.builds:  # one program for all lessons
         words = [str(int(call.lesson)), *words]
-    if wanted := {"--mine", "--repair"}.intersection(words):
-        return on_files_of_mine(call, f"{call.target}_mine", [word for word in words if word not in wanted], "--repair" in wanted)
+    if mine:
+        return on_files_of_mine(call, f"{call.target}_mine", words, "--repair" in mine)
     call.build.build(call.target)
     return become(call.program, *words, typed=call.typed)
 
@@ -90,9 +91,11 @@ def kernel(call):
 
 def test(call):
     """
-      --all         pages, instruments, programs and the repository's rules, too
-      --long        all random operations, prompts and failures, as docs/proof.md has them
-      -R PATTERN    those whose name matches; -L and -LE by label, --rerun-failed, and all else that ctest takes
+    options:
+      --all                           pages, instruments, programs and the repository's rules, too
+      --long                          all random operations, prompts and failures, as docs/proof.md has them
+      -R PATTERN                      those whose name matches; -L and -LE by label, --rerun-failed, and all
+                                      else that ctest takes
 
     A line for each program of tests, and what fails in full. With -V ctest prints all that it says.
     """
@@ -104,9 +107,10 @@ def test(call):
 
 def bench(call):
     """
-      N            lesson N's alone; ./course bench N --help has its options
-      4 --road     its kernel from plain to fast, on a GPU
-      gpu          how long a thread waits for a GPU's memories
+    arguments:
+      N                               lesson N's alone; its options, once it is built: ./course bench N --help
+      4 --road                        its kernel from plain to fast, on a GPU
+      gpu                             how long a thread waits for a GPU's memories
 
     What is printed goes into docs/figures: the data, the plots, and the texts that show it.
     """
@@ -150,6 +154,11 @@ def record(call, typed, target):
 
 
 def stale(call):
+    """
+    does      compares docs/figures/data/*.json, and the texts that show it, with the commits of the code measured
+    result    a line for each; exit code 1 if anything is stale; tools/measured.py --help has the files' form
+    example   ./course stale
+    """
     call.takes_nothing()
     return python("tools/measured.py", "stale")
 
@@ -177,8 +186,9 @@ def route_test(call):
 
 def web(call):
     """
-      --out DIR     where they go (build/web)
-      --test        tries them in Chromium
+    options:
+      --out DIR                       where they go (build/web)
+      --test                          tries them in Chromium
 
     does      compiles the visualizer and the ladder to WebAssembly and packs them with the model that ships; it
               installs emscripten if that is missing
@@ -186,7 +196,7 @@ def web(call):
     result    build/web (or --out DIR): index.html and ladder.html, for any server or opened as files
     example   ./course web && python3 -m http.server -d build/web
     """
-    parser = Parser(prog=call.typed, add_help=False)
+    parser = Parser(prog=call.typed)
     parser.add_argument("--out", metavar="DIR", type=pathlib.Path, default=BUILDS / "web")
     parser.add_argument("--test", action="store_true")
     options = parser.parse_args(call.words)
@@ -210,11 +220,13 @@ def web(call):
 
 def site(call):
     """
-      --out DIR     where it goes (build/site)
-      --web DIR     the visualizer, as ./course web makes it (build/web, if it is there)
-      --base /X/    the folder of a server that the site will be in (/)
-      --serve       shows it at an address of this machine, until Ctrl-C (--port N)
-      --test        checks it: links, pictures, anchors; in Chromium what a reader does, accessibility, sizes
+    options:
+      --out DIR                       where it goes (build/site)
+      --web DIR                       the visualizer, as ./course web makes it (build/web, if it is there)
+      --base /X/                      the folder of a server that the site will be in (/)
+      --serve                         shows it at an address of this machine, until Ctrl-C (--port N)
+      --test                          checks it: links, pictures, anchors; in Chromium what a reader does,
+                                      accessibility, sizes
 
     takes     a minute; the first time npm installs VitePress into site, too
     result    build/site (or --out DIR), for any web server
@@ -254,6 +266,9 @@ def build(call):
     result    programs in build/default/bin; what the compiler said is in build/default/build.log
     example   ./course build lesson05_test && build/default/bin/lesson05_test
     """
+    for word in call.words:
+        if word.startswith("-"):
+            die(f"build: found '{word}', wanted names of targets; COURSE_JOBS=4 builds with four compilers")
     setup(call.build)
     call.build.wings()
     call.build.check_targets(call.words)

@@ -71,7 +71,7 @@ def run(build, lesson, words, typed):
         command += ["-L", f"^lesson{lesson}$"]
     # Tests that only a GPU can run are one line where there is none, unless somebody asks for them.
     gpu_tests = f"lesson{lesson}_gpu_test" if lesson else "*_gpu_test"
-    waiting = None if "gpu" in asked else waits_for_gpu(build, command, gpu_tests)
+    waiting = None if "gpu" in asked or target == "tests_repository" else waits_for_gpu(build, command, gpu_tests)
     if waiting:
         left_out.append("gpu")
     if not is_all:

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """The exercises: a lesson's code with its heart taken out, to be written step by step under its tests.
 
-  ./course exercise N           what is next; and once it is written, the tests of that step
-      --watch                   again whenever a file is saved, until all steps pass; Ctrl-C ends it
-      --hint                    a hint for the next step; again: what to call, and then a statement of the
-                                lesson's own (they come by themselves after 2, 4 and 6 failures)
-      --all                     the tests of all steps
-      --diff [STEP]             a step that passes, compared with the lesson's code
-      --reset FILE              starts a file over; what was written is kept ("all": every file)
-      --undo --redo             brings back all that the last --reset put aside; again and again, and forth
-      --races --bounds --traffic   what the simulated GPU's tools say of the kernels written so far
+options:
+  -h, --help                      shows this help
+  --watch                         again whenever a file is saved, until all steps pass; Ctrl-C ends it
+  --hint                          a hint for the next step; again: what to call, and then a statement of the
+                                  lesson's own (they come by themselves after 2, 4 and 6 failures)
+  --all                           the tests of all steps
+  --diff [STEP]                   a step that passes, compared with the lesson's code
+  --reset FILE                    starts a file over; what was written is kept ("all": every file)
+  --undo, --redo                  brings back all that the last --reset put aside; again and again, and forth
+  --races, --bounds, --traffic    what the simulated GPU's tools say of the kernels written so far
+
+Without an option: what is next; and once it is written, the tests of that step.
 
 A kernel counts once its tests, --races and --bounds have found nothing: "?" until then. When all steps count,
 "the whole" runs: all tests of the lesson, and a short ladder on your files, with equal bits.

@@ -1,17 +1,10 @@
 #!/usr/bin/env python3
 """Runs a lesson's kernels on the simulated GPU, on small inputs, and says what a tool found, in a few lines.
 
-  ./course kernel N      lesson N's; ./course kernel gpu: those of docs/gpu.md
-  kernel_runs.py BINARY  those of the program BINARY, a test program in a build with the preset simt, or with
-                         simt-tsan, simt-asan or simt-trace for the three options
+Without an option: results, and which threads miss a barrier or a shuffle. ./course kernel gpu runs those of docs/gpu.md.
 
 The kernels' tests (test suite "kernel") run, each in a process of its own, so that one that crashes or does not end
 takes no other with it.
-
-  (none)      results, and which threads miss a barrier or a shuffle
-  --races     two threads at one place with nothing that orders them: both lines, CTAs and threads
-  --bounds    a thread beyond its array: which array, how far, which thread
-  --traffic   what each line's loads and stores cost; --source prints the code with it beside
 
 Exit code: 0 if nothing was found, 1 if something was, 2 if it could not run."""
 import argparse
@@ -32,6 +25,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PRESETS = {"": "simt", "races": "simt-tsan", "bounds": "simt-asan", "traffic": "simt-trace"}
 LOOKS_FOR = {"": "", "races": ", looking for races", "bounds": ", looking for overruns",
              "traffic": ", counting loads and stores"}
+TOOLS = {"races": "two threads at one place with nothing that orders them: both lines, CTAs and threads",
+         "bounds": "a thread beyond its array: which array, how far, which thread",
+         "traffic": "what each line's loads and stores cost"}
 DIVERGENCE = r"not every thread comes[^,\n]*|deadlock|the mask [^,\n]*|lanes of a warp meet in different calls"
 WAITS = 77  # a test that came to a KV_TODO
 LIMIT_S = 300  # for a busy machine; a step's tests have found endless loops before
@@ -303,8 +299,8 @@ def main():
     parser = course_arguments.Parser(prog="./course kernel N", description=__doc__)
     parser.add_argument("whose", help=argparse.SUPPRESS)  # a lesson's number, or gpu
     which = parser.add_mutually_exclusive_group()
-    for tool in ("races", "bounds", "traffic"):
-        which.add_argument(f"--{tool}", dest="tool", action="store_const", const=tool, default="")
+    for tool, finds in TOOLS.items():
+        which.add_argument(f"--{tool}", dest="tool", action="store_const", const=tool, default="", help=finds)
     parser.add_argument("--cases", metavar="PATTERN", default="*", help="only these cases; * stands for anything")
     parser.add_argument("--wrong", action="store_true", help="of ./course kernel gpu: the kernels with a mistake")
     parser.add_argument("--verbose", action="store_true", help="the tools' whole reports, too")

@@ -40,6 +40,15 @@ TEST_CASE("help names every option and exits with 0") {
   }
 }
 
+TEST_CASE("help has one form: usage, a sentence, options, and lines of 80 columns in a pipe") {
+  const Outcome help = shell("lesson02", "COURSE_COMMAND='./course run 2' $P --help");
+  CHECK(help.out.starts_with("usage: ./course run 2 [options]\n\nLesson 02: "));
+  CHECK(help.out.find("\n\noptions:\n  -h, --help ") != std::string::npos);
+  std::istringstream lines(help.out);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+  CHECK(shell("lesson02", "COLUMNS=120 $P --help").out.size() < help.out.size());
+}
+
 TEST_CASE("wrong numbers and unknown options give one line and exit code 2") {
   for (const std::string program : kPrograms) {
     for (const char* bad : {"0", "-1", "2147483648", "99999999999999999999", "x", "''", "1.5"}) {

@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COURSE = ROOT / "course"
 NO_BUILD = {"COURSE_BUILD": "/proc/none"}
 sys.path.insert(0, str(ROOT / "tools"))
+import course  # noqa: E402
 import planted_bugs  # noqa: E402
 
 SAYS = """\
@@ -24,12 +25,13 @@ SAYS = """\
 help                  | lessons/02_flat_cache/README.md
 --help                | ./course test \\[N\\]
 --version             | Page by Page, [1-9][0-9]* lessons, commit
-test 5 --help         | ^  ./course test .*\\n(.*\\n)+  --long
+test 5 --help         | ^usage: ./course test 5 \\[options\\]\\n(.*\\n)+  --long
 exercise help         | again whenever a file is saved
 help exercise 3       | again whenever a file is saved
 kernel --help         | two threads at one place with nothing that orders them
-help run              | explains its options itself, once it is built: ./course build ladder$
-run 05_refcount_cow -h | explains its options itself, once it is built: ./course build lesson05$
+help run              | explains its options once it is built: ./course build ladder$
+run 05_refcount_cow -h | explains its options once it is built: ./course build lesson05$
+run 5 --help          | ^options:\\n  --mine +your files
 completion words ex   | ^exercise$
 completion words run '' | ^12$
 completion words viz '' | ^warp$
@@ -45,6 +47,7 @@ REFUSED = """\
 fly                   | error: unknown command 'fly'; ./course help lists
 install               | error: unknown command 'install'; ./course help lists
 RUN                   | unknown command 'RUN'; did you mean ./course run\\?
+--hlep                | did you mean ./course help\\?
 help rum              | did you mean ./course run\\?
 5                     | did you mean ./course run 5\\?
 viz 99                | error: there is no lesson 99
@@ -52,6 +55,9 @@ run --repair          | which lesson's
 kernel 99 --races     | error: there is no lesson 99
 help run 99           | error: there is no lesson 99
 run 18446744073709551617 | error: there is no lesson 18446744073709551617
+build -j4             | ^error: build: found '-j4', wanted names of targets
+watch                 | ^error: .* ./course watch instruments/watch/example.kvevents; or a server's events: ./course serve --kv
+replay                | ^error: .* ./course replay instruments/replay/example.jsonl$
 run rum               | found 'rum', wanted a lesson's number; ./course help lists
 viz warpp             | found 'warpp', wanted .*; did you mean warp\\?
 test lnog             | found 'lnog', wanted a lesson's number; did you mean --long\\?
@@ -122,7 +128,7 @@ def on_a_terminal(term):
 
 def fits(columns, *more):
     """Lines end where the terminal does."""
-    for words in ("", "help", "site -h", "exercise -h", "repair -h", "kernel -h", "planted -h", "build -h", "test -h", *more):
+    for words in ("", "help", "run -h", "watch -h", "site -h", "exercise -h", "repair -h", "kernel -h", "planted -h", "build -h", "test -h", *more):
         said = run(words, COLUMNS=str(columns), **NO_BUILD)[1]
         check(max(map(len, said.splitlines())) <= columns, f"course {words}: more than {columns} columns\n{said}")
     os.environ["COLUMNS"] = str(columns)
@@ -130,6 +136,14 @@ def fits(columns, *more):
         shown = bug.shown("lesson05: a test with a name of many words " * 2)
         check(max(map(len, shown.splitlines())) <= columns, f"course planted: more than {columns} columns\n{shown}")
     del os.environ["COLUMNS"]
+
+
+def one_form():
+    """Every help, into a pipe: what to type, one sentence, and lines that most terminals have room for."""
+    for name in course.COMMANDS:
+        said = run(f"{name} --help", **NO_BUILD)[1]
+        check(re.match(rf"usage: ./course {name}\b.*\n\n[A-Z].*", said), f"course {name} --help: another form\n{said}")
+        check(max(map(len, said.splitlines())) <= 80, f"course {name} --help: more than 80 columns\n{said}")
 
 
 def completes():
@@ -155,11 +169,17 @@ def without_python(folder):
 
 
 def builds(folder):
-    """A build folder of our own, in which ./course has something to build that takes three seconds."""
+    """A build folder of our own: with a program, which is asked, and something to build that takes three seconds."""
     folder.mkdir()
     (folder / "build.ninja").write_text("rule slow\n  command = sleep 3 && touch $out\nbuild slow: slow\n")
     (folder / "CMakeCache.txt").write_text("KV_WINGS:BOOL=ON\n")
     os.environ.update(COURSE_BUILD=str(folder.parent), COURSE_PRESET="default")
+    program = folder / "bin/lesson05"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nprintf 'usage: %s\n\noptions:\n  --own' \"$COURSE_COMMAND\"\n")
+    program.chmod(0o755)
+    expect(0, "^usage: ./course run 5\n\noptions:\n  --mine .*\n(.*\n)+  --own", "run 5 --help")
+    expect(0, "^--own$", "completion words run 5 --o")
     expect(2, "unknown target 'nothing'; for example ./course build lesson05", "build nothing")
     expect(2, "unknown target 'slwo'; did you mean slow\\?", "build slwo")
     with open(folder / "course.lock", "w", encoding="utf-8") as lock:
@@ -195,10 +215,13 @@ def main():
     on_a_terminal("xterm")
     fits(60)
     fits(80, "stale")
+    one_form()
     completes()
     with tempfile.TemporaryDirectory() as folder:
         linked = pathlib.Path(folder, "linked")
         linked.symlink_to(COURSE)
+        closed = subprocess.run(f"'{COURSE}' help >&-", shell=True, text=True, stderr=subprocess.PIPE, check=False)
+        check(closed.returncode == 2 and closed.stderr.count("\n") == 1, "course help, output closed:", closed.stderr)
         check(subprocess.run([linked, "--version"], stdout=subprocess.DEVNULL, check=False).returncode == 0, "a link")
         without_python(pathlib.Path(folder, "bin"))
         builds(pathlib.Path(folder, "default"))

@@ -191,6 +191,7 @@ TEST_CASE_FIXTURE(Fixture, "what is saved overwrites nothing, and can be chosen 
   ui.click("record");
   const std::string first = (dir.path() / "recorded-05-001.txt").string();
   const std::string second = (dir.path() / "recorded-05-002.txt").string();
+  CHECK(shell.notice() == "saved to " + second);
   CHECK(viz::Scenario::load(first).commands.size() == 3);
   CHECK(viz::Scenario::load(second).commands.size() == 4);
   std::ofstream(dir.path() / "notes.txt") << "no scenario\n";
@@ -198,6 +199,16 @@ TEST_CASE_FIXTURE(Fixture, "what is saved overwrites nothing, and can be chosen 
   CHECK_FALSE(shell.probe().controls.contains("load/" + (dir.path() / "notes.txt").string()));
   ui.click("load/" + first);
   CHECK(shell.session().num_steps() == 3);
+}
+
+TEST_CASE_FIXTURE(Fixture, "what cannot be saved is told with its whole path") {
+  shell.select("05");
+  ui.frame();
+  ui.click("new");
+  std::filesystem::remove_all(dir.path());
+  ui.click("record");
+  CHECK(shell.notice() == "cannot write " + (dir.path() / "recorded-05-001.txt").string() +
+                              "; begin in a folder of yours");
 }
 
 TEST_CASE_FIXTURE(Fixture, "play lets a live run go on until it has ended, and nothing moves") {

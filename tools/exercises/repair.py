@@ -1,11 +1,14 @@
-"""./course repair N: a bug in a copy of lesson N's code, and what a user says of it. Find it, and mend it.
+"""A bug in a copy of lesson N's code, and what a user says of it: find it, and mend it.
 
-  ./course repair N       what a user says; from then on: the lesson's tests on your copy
-      --next              another bug
-      --level KIND        one that is easy, middle or hard
-      --show              the answer: your copy, compared with the lesson's
-      --reset             the bug as it was at first
-      --undo              brings back what the last --reset or --next put aside
+options:
+  -h, --help                      shows this help
+  --next                          another bug
+  --level KIND                    one that is easy, middle or hard
+  --show                          the answer: your copy, compared with the lesson's
+  --reset                         the bug as it was at first
+  --undo                          brings back what the last --reset or --next put aside
+
+Without an option: what a user says; from then on the lesson's tests on your copy.
 
 The copy is in lessons/NN_topic/repair; the lesson's own files stay as they are. ./course run N --repair and
 ./course viz N --repair run on it.

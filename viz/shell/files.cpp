@@ -31,16 +31,17 @@ bool is_desktop_light() {
 }
 
 Outside on_disk(const std::filesystem::path& folder) {
-  const auto keep = [folder](const Scenario& recorded) {
+  const std::filesystem::path full = std::filesystem::absolute(folder).lexically_normal();
+  const auto keep = [full](const Scenario& recorded) {
     std::filesystem::path file;
     for (int number = 1; file.empty() || std::filesystem::exists(file); ++number) {
-      file = folder / fmt::format("recorded-{}-{:03}.txt", recorded.page, number);
+      file = full / fmt::format("recorded-{}-{:03}.txt", recorded.page, number);
     }
     std::ofstream out(file);
     out << recorded.text();
     out.close();
-    if (!out) kv::user_error("cannot write {}", file.string());
-    return std::filesystem::absolute(file).lexically_normal().string();
+    if (!out) kv::user_error("cannot write {}; begin in a folder of yours", file.string());
+    return file.string();
   };
   const auto list = [folder] {
     constexpr size_t kMost = 12;
@@ -58,11 +59,12 @@ Outside on_disk(const std::filesystem::path& folder) {
     if (names.size() > kMost) names.erase(names.begin(), names.end() - kMost);
     return names;
   };
-  return {.save = "Save",
-          .save_tooltip = "Write what was done here as a scenario, into a new file",
-          .keep = keep,
-          .list = list,
-          .open = [](const std::string& path) { return Scenario::load(path); }};
+  return {
+      .save = "Save",
+      .save_tooltip = "Write what was done here as a scenario, into a new file in " + full.string(),
+      .keep = keep,
+      .list = list,
+      .open = [](const std::string& path) { return Scenario::load(path); }};
 }
 
 }  // namespace viz
