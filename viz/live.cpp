@@ -160,10 +160,10 @@ std::vector<Verb> Live::without_run(std::vector<Verb> verbs) const {
 }
 
 std::vector<Button> Live::steps(const std::string& step, const std::string& label,
-                                const std::string& ten) {
-  return {{.name = "live/step", .label = label, .command = step, .asked = true},
-          {"live/step 10", ten, step + " 10"},
-          {"live/stop", "Stop", "stop"}};
+                                const std::string& ten) const {
+  return {{"live/step", label, step, "", label.front(), !finished()},
+          {"live/step 10", ten, step + " 10", "", 'X'},
+          {"live/stop", "Stop", "stop", "", 'E', finished()}};
 }
 
 }  // namespace viz

@@ -102,10 +102,9 @@ class Live {
   std::vector<Verb> step_and_stop(Story story);
   /// Rows that are refused as long as there is a run.
   std::vector<Verb> without_run(std::vector<Verb> verbs) const;
-  /// Buttons for `step`, `step 10` and `stop`; a page may call its `step` by another name.
-  static std::vector<Button> steps(const std::string& step = "step",
-                                   const std::string& label = "Step",
-                                   const std::string& ten = "10 steps");
+  /// Large buttons for `step`, `step 10` and `stop`; a page may call its `step` by another name.
+  std::vector<Button> steps(const std::string& step = "step", const std::string& label = "Step",
+                            const std::string& ten = "10 steps") const;
 
  private:
   struct Loaded {

@@ -281,8 +281,9 @@ void Page::row(Ui& ui, const std::vector<Button>& buttons, bool chooses) const {
       tooltip += fmt::format(" Key: {}.", button.key);
       ui.underline(button.key);
     }
-    if (chooses && holds(command)) ui.light();
-    if (button.asked) ui.fill();
+    const bool is_large = button.key != 0;
+    if ((chooses || is_large) && holds(command)) ui.light();
+    if (button.asked && refusal.empty()) ui.fill();
     ui.button(button.name, button.label, button.command, tooltip, refusal);
   }
 }

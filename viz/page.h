@@ -143,7 +143,7 @@ class Page {
   /// The page as a picture that fits in `room`. Never changes the state.
   virtual Scene scene(const Room& room) = 0;
   /// Large buttons below the picture, mostly for what is selected; one of them at most is asked
-  /// for.
+  /// for. They have keys other than those of the window (Shell::typed).
   virtual std::vector<Button> actions() const { return {}; }
   /// The other buttons and fields. Never changes the state: controls queue commands.
   virtual void draw(Ui& ui) = 0;

@@ -23,7 +23,7 @@ class FakeUi : public viz::Ui {
     std::string command;
     std::string tooltip;
     std::string disabled_because;
-    bool lit;
+    bool lit, filled;
   };
 
   explicit FakeUi(viz::Page& page) : page_(&page) { draw(); }
@@ -58,6 +58,12 @@ class FakeUi : public viz::Ui {
     }
     return names;
   }
+  /// Name of the button that is filled; empty if none is.
+  std::string filled() const {
+    const auto is_filled = [](const auto& named) { return named.second.filled; };
+    const auto found = std::ranges::find_if(buttons_, is_filled);
+    return found == buttons_.end() ? "" : found->first;
+  }
   /// The content of a field when the page is drawn next.
   void type(const std::string& field, int value) {
     numbers_[field] = value;
@@ -86,11 +92,12 @@ class FakeUi : public viz::Ui {
     const auto [entry, added] =
         buttons_.insert({std::string(name),
                          {std::move(command), std::string(tooltip), std::string(disabled_because),
-                          std::exchange(lit_, false)}});
+                          std::exchange(lit_, false), std::exchange(filled_, false)}});
     if (!added) throw std::logic_error("two buttons are called " + entry->first);
     return false;
   }
   void light() override { lit_ = true; }
+  void fill() override { filled_ = true; }
   bool number(std::string_view name, std::string_view, int* value, int min, int max,
               std::string_view) override {
     const auto typed = numbers_.find(std::string(name));
@@ -122,7 +129,7 @@ class FakeUi : public viz::Ui {
   std::map<std::string, Button> buttons_;
   std::map<std::string, int> numbers_;
   std::vector<std::string> recorded_;
-  bool lit_ = false;  // the next button
+  bool lit_ = false, filled_ = false;  // the next button
 };
 
 }  // namespace kvtest

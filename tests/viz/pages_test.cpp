@@ -15,8 +15,10 @@
 #include <fmt/format.h>
 #include <imgui.h>
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -111,6 +113,69 @@ TEST_CASE("of every choice of every page the button that is clicked is lit, and 
     }
   }
   CHECK(num_choices >= 30);
+}
+
+namespace {
+
+/// Large buttons: each has a letter that means nothing to the window.
+void check_keys(const std::vector<viz::Button>& row) {
+  CHECK(row.size() <= 7);
+  std::string keys;
+  for (const viz::Button& button : row) {
+    CAPTURE(button.name);
+    CHECK(std::isupper(static_cast<unsigned char>(button.key)) != 0);
+    CHECK(std::string("MRT").find(button.key) == std::string::npos);
+    CHECK(keys.find(button.key) == std::string::npos);
+    keys += button.key;
+  }
+}
+
+/// Clicks the filled button, which there has to be, so many times.
+void follow_filled(viz::Session& session, int clicks) {
+  for (int i = 0; i < clicks; ++i) {
+    CAPTURE(i);
+    const std::vector<viz::Button> row = session.page().actions();
+    check_keys(row);
+    const auto is_filled = [&](const viz::Button& button) {
+      return button.asked && session.page().why_not(viz::parse_command(button.command)).empty();
+    };
+    REQUIRE(std::ranges::count_if(row, is_filled) == 1);
+    const std::string command = std::ranges::find_if(row, is_filled)->command;
+    CAPTURE(command);
+    REQUIRE(session.try_run(command));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("who clicks the filled button only sees what the lesson is about") {
+  const std::map<std::string, std::string> seen{
+      {"02", "waiting"},  {"03", "used"},     {"05", "copies"},   {"06", "found"},
+      {"07", "revived"},  {"08", "ended"},    {"09", "accepted"}, {"10", "hit"},
+      {"11", "hit.host"}, {"12", "restored"}, {"13", "found"},    {"14", "changed"}};
+  size_t num_pages = 0;
+  for (auto& page : viz::make_pages({.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"})) {
+    viz::Session session(std::move(page));
+    const std::string lesson = session.page().info().lesson;
+    CAPTURE(lesson);
+    if (session.page().actions().empty()) continue;
+    ++num_pages;
+    REQUIRE(seen.contains(lesson));
+    int64_t most = 0;
+    for (int i = 0; i < 20 || (i < 60 && most == 0); ++i) {
+      follow_filled(session, 1);
+      most = std::max(most, session.page().counter(seen.at(lesson)).value());
+    }
+    CAPTURE(seen.at(lesson));
+    CHECK(most > 0);
+    if (!session.try_run("live \"Once upon a time\" 8")) continue;
+    follow_filled(session, 2);
+    while (!session.page().next_step().empty())
+      REQUIRE(session.try_run(session.page().next_step()));
+    follow_filled(session, 1);  // stops it
+    CHECK_FALSE(session.page().why_not({.verb = "stop", .args = {}}).empty());
+  }
+  CHECK(num_pages == seen.size());
 }
 
 TEST_CASE_FIXTURE(Fixture, "every control that is enabled can be clicked in many states" *

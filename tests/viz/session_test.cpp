@@ -147,6 +147,26 @@ TEST_CASE_FIXTURE(Fixture, "a reset and a loading are undone like any command") 
   CHECK(session.recorded("r").text() == "page 99\nadd 7\n");
 }
 
+TEST_CASE_FIXTURE(Fixture, "closing brings back what the page showed before it played") {
+  for (const char* line : {"add 1", "add 3"}) CHECK(session.try_run(line));
+  for (const char* name : {"story", "another"}) {  // one right after the other
+    session.load(viz::Scenario::parse(kvtest::kStory, name));
+    session.step();
+  }
+  session.go_to_step(2);
+  CHECK(value() == 5);
+  session.close();
+  CHECK(session.scenario() == nullptr);
+  REQUIRE(value() == 4);
+  CHECK(session.log().back().text == "now 4");
+  CHECK(session.recorded("r").text() == "page 99\nadd 1\nadd 3\n");
+  session.undo();
+  CHECK(session.scenario() != nullptr);
+  CHECK(value() == 5);
+  session.redo();
+  CHECK(value() == 4);
+}
+
 TEST_CASE_FIXTURE(Fixture, "after a reset a command of one's own puts the scenario away") {
   session.load(viz::Scenario::parse("page 99\nsay one\nadd 1\nadd 2\n", "story"));
   session.play_on();

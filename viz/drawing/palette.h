@@ -79,7 +79,7 @@ inline constexpr Theme kLight = {.ground = rgb(0xFFFFFF),
                                  .button_over = rgb(0xCBD6E1),
                                  .pressed = rgb(0xA9C4DE),
                                  .chosen = rgb(0xB5D3EA),
-                                 .fill = 0.34f,
+                                 .fill = kSoft,
                                  .hues = kDarkHues};
 
 /// The window's. Files have both.

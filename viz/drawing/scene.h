@@ -56,7 +56,8 @@ struct Paint {
   bool operator==(const Paint&) const = default;
 };
 /// Of fields on which text stands.
-constexpr Paint soft(int hue) { return {Ink::kHue, hue, 0.34f}; }
+constexpr float kSoft = 0.55f;  // on white: 2:1 to what is around, 6:1 to a text
+constexpr Paint soft(int hue) { return {Ink::kHue, hue, kSoft}; }
 /// Of edges, bars, arrows, and names.
 constexpr Paint full(int hue) { return {Ink::kHue, hue, 1}; }
 constexpr Paint paint(Ink ink, float strength = 1) { return {ink, 0, strength}; }

@@ -17,7 +17,7 @@ struct Figures {
   float w = 0;  // of a column
 };
 
-/// The largest number of columns that cuts no name; four counters stand in one row or two.
+/// As many columns as cut no name: all, or up to three; four counters stand in one row or two.
 Figures laid_out(const Page& page, float width) {
   Figures figures;
   float widest = 0;
@@ -27,8 +27,10 @@ Figures laid_out(const Page& page, float width) {
     figures.shown.push_back(std::move(counter));
   }
   const auto fitting = static_cast<int>(width / (widest + 6));
-  const bool are_four = figures.shown.size() == 4;
-  figures.columns = are_four ? (width < 330 ? 2 : 4) : std::clamp(fitting, 1, 3);
+  const auto count = static_cast<int>(figures.shown.size());
+  figures.columns = count == 4                      ? (width < 330 ? 2 : 4)
+                    : count > 0 && fitting >= count ? count
+                                                    : std::clamp(fitting, 1, 3);
   figures.w = std::min(width / static_cast<float>(figures.columns), kWidest);
   return figures;
 }

@@ -159,10 +159,16 @@ class LanePainter {
     const int last = std::min(range.end * size_, held_.num_tokens) - 1;
     const std::string id = fmt::format("{}/folded {}", name_, range.first);
     scene_.box(id, at, soft(hue_), full(hue_)).thickness = 1;
-    const std::string text = fmt::format("{} to {}", range.first * size_, last);
+    const std::string text = fmt::format("tokens {} to {}", range.first * size_, last);
     if (text_width(text, readable(scene_.room(), 9)) > at.w - 2) return;
     scene_.label(id + "/text", at.inset(1), text,
                  {.size = 11 * style_.unit, .align = Align::kCentre});
+  }
+
+  std::string numbers_of(const Range& run, bool says_blocks) const {
+    const int32_t first = block_of(run.first);
+    if (run.count() == 1) return fmt::format("{}{}", says_blocks ? "block " : "", first);
+    return fmt::format("{}{} to {}", says_blocks ? "blocks " : "", first, block_of(run.end - 1));
   }
 
   /// Block numbers that follow each other in one box. Without room for that, how many there are.
@@ -174,14 +180,17 @@ class LanePainter {
       }
       ++runs.back().end;
     }
-    const float size = std::min(12 * style_.unit, 0.8f * table_.h);
+    const float size = readable(scene_.room(), std::min(12 * style_.unit, 0.8f * table_.h));
     std::vector<std::string> texts;
     float least = 0;
-    for (const Range& run : runs) {
-      texts.push_back(run.count() == 1
-                          ? std::to_string(block_of(run.first))
-                          : fmt::format("{} to {}", block_of(run.first), block_of(run.end - 1)));
-      least += text_width(texts.back(), size) + 11;
+    for (const bool says_blocks : {true, false}) {
+      texts.clear();
+      least = 0;
+      for (const Range& run : runs) {
+        texts.push_back(numbers_of(run, says_blocks));
+        least += text_width(texts.back(), size) + 11;
+      }
+      if (least <= room) break;
     }
     if (least > room) {
       runs = {range};

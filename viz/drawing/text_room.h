@@ -11,6 +11,7 @@ namespace viz {
 
 inline constexpr float kTextWidth = 600;   // every picture of viz/shell/pictures.txt
 inline constexpr float kTextLetters = 12;  // the least size
+inline constexpr float kLargest = 51.5f;   // of a window's largest font: larger is blurred
 
 inline bool is_in_text(const Room& room) { return room.w == kTextWidth; }
 

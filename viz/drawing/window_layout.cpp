@@ -24,7 +24,7 @@ bool looks_like(const Shape& a, const Shape& b) {
 }  // namespace
 
 WindowLayout window_layout(float width, float height, const Parts& parts) {
-  constexpr float kEdge = 10, kGap = 8, kTabs = 32, kCounters = 42;
+  constexpr float kEdge = 10, kGap = 8, kTabs = 32;
   const float inner = width - 2 * kEdge;
   const bool upright = width < 700 && height > width, sideways = width < 1000 && height < 480;
   WindowLayout layout;
@@ -49,7 +49,7 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
     layout.player = from_bottom(kEdge, inner, tall);
   }
   const bool counts_apart = !parts.side || (upright && parts.actions);
-  if (counts_apart) layout.counters = from_top(kCounters);
+  if (counts_apart) layout.counters = from_top(parts.counters);
   const float side =
       parts.side ? std::round(std::clamp((sideways ? 0.29f : 0.235f) * width, 200.0f, 320.0f)) : 0;
   const float wide = upright || !parts.side ? inner : inner - side - 12;

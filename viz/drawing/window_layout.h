@@ -27,7 +27,8 @@ inline constexpr float kActions = 38;  // the height of a large button
 /// What there is in the window; what there is not leaves its room to the picture.
 struct Parts {
   bool tabs = true, actions = false, side = true, player = true;
-  bool film = true;  // the player has one: on a phone held upright it takes a row of its own
+  bool film = true;     // the player has one: on a phone held upright it takes a row of its own
+  float counters = 42;  // points: the height of the counters, if they are in a row of their own
 };
 WindowLayout window_layout(float width, float height, const Parts& parts = {});
 /// The room for which a page lays out its picture: `main`, or that of a text, which is shown

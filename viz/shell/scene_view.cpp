@@ -147,8 +147,11 @@ const ImFont& font_for(float pixels, const std::string& text) {
 }
 
 void Painter::label(const Shape& shape, Colour colour) {
-  const float pixels = shape.size * kLinePerEm * scale_;
-  const ImFont& font = font_for(pixels, shape.text);
+  const float wanted = shape.size * kLinePerEm * scale_;
+  const ImFont& font = font_for(wanted, shape.text);
+  // A font that is not scaled is sharp. A text that grew would lie on what is beside it.
+  const bool is_near = font.FontSize < 1.005f * wanted && font.FontSize > wanted - 0.5f;
+  const float pixels = is_near ? font.FontSize : wanted;
   const char *begin = shape.text.data(), *end = begin + shape.text.size();
   const float wide = font.CalcTextSizeA(pixels, FLT_MAX, 0, begin, end).x;
   const float room = shape.at.w * scale_;

@@ -272,8 +272,10 @@ void Session::redo() {
   undone_.pop_back();
 }
 
-/// An empty page, and a scenario at its beginning; what was there comes back by undo.
-void Session::start_over(std::string what, const std::shared_ptr<const Story>& story) {
+/// The page as `own` commands leave it, or a scenario at its beginning; what was there comes back
+/// by undo.
+void Session::start_over(std::string what, const std::shared_ptr<const Story>& story,
+                         std::vector<Command> own) {
   Done done{.what = std::move(what),
             .restarts = true,
             .before = place_,
@@ -281,7 +283,7 @@ void Session::start_over(std::string what, const std::shared_ptr<const Story>& s
   const Place place = done.after;
   opened_ = true;
   if (story) add_steps(story->scenario.commands, place.position, done);
-  if (!story) done.commands = opening();
+  if (!story) done.commands = std::move(own);
   try {
     do_all(done);
     page_->check_invariants();
@@ -298,7 +300,19 @@ void Session::start_over(std::string what, const std::shared_ptr<const Story>& s
 
 void Session::reset() {
   try {
-    start_over("reset", place_.story);
+    start_over("reset", place_.story, opening());
+  } catch (const kv::UserError& error) {
+    tell(error.what(), true);
+  }
+}
+
+/// Before this scenario another one may have played.
+void Session::close() {
+  size_t before = done_.size();
+  while (before > 0 && done_[before - 1].before.story) --before;
+  if (before > 0) --before;  // the loading
+  try {
+    start_over("close", nullptr, changes(before));
   } catch (const kv::UserError& error) {
     tell(error.what(), true);
   }
@@ -311,8 +325,6 @@ void Session::go_to(const Place& place) {
   waited_ = shown_ = 0;
   wait_ = seconds_to_read(caption_);
 }
-
-void Session::close() { start_over("close", nullptr); }
 
 size_t Session::num_steps() const {
   if (place_.story) return place_.story->ends.size();
@@ -369,18 +381,23 @@ void Session::step_back() {
   if (steps_done() > 0) go_to_step(steps_done() - 1);
 }
 
-Scenario Session::recorded(std::string name) const {
-  Scenario scenario{.name = std::move(name), .page = page_->info().lesson, .commands = opening()};
-  for (const Done& done : done_) {
-    if (done.restarts) scenario.commands.clear();
+/// The commands that led to the state after the first `count` entries, from an empty page on.
+std::vector<Command> Session::changes(size_t count) const {
+  std::vector<Command> changes = opening();
+  for (const Done& done : std::span(done_).first(count)) {
+    if (done.restarts) changes.clear();
     for (int64_t i = 0; i < done.times; ++i) {
       for (const Command& command : done.commands) {
-        if (command.verb == "reset") scenario.commands.clear();
-        if (is_change(command)) scenario.commands.push_back(command);
+        if (command.verb == "reset") changes.clear();
+        if (is_change(command)) changes.push_back(command);
       }
     }
   }
-  return scenario;
+  return changes;
+}
+
+Scenario Session::recorded(std::string name) const {
+  return {.name = std::move(name), .page = page_->info().lesson, .commands = changes(done_.size())};
 }
 
 bool Session::is_on_scenario() const {
@@ -406,7 +423,7 @@ void Session::load(Scenario scenario) {
   for (size_t end = story->begin; end < commands.size();) {
     story->ends.push_back(end = end_of_step(commands, end));
   }
-  start_over("load " + story->scenario.name, story);
+  start_over("load " + story->scenario.name, story, {});
 }
 
 /// One step. False at the end of the scenario.

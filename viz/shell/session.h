@@ -39,7 +39,7 @@ class Session {
   void undo();
   void redo();
   void reset();  // the page, and a loaded scenario to its beginning
-  void close();  // puts the scenario away, and opens the page again
+  void close();  // puts the scenario away; the page is as it was before
 
   /// Commands that changed the page since it was new, as a scenario.
   Scenario recorded(std::string name) const;
@@ -130,7 +130,9 @@ class Session {
   void go_to_own(size_t step);
   std::string do_on_page(const Command& command);
   void do_all(const Done& done);
-  void start_over(std::string what, const std::shared_ptr<const Story>& story);
+  void start_over(std::string what, const std::shared_ptr<const Story>& story,
+                  std::vector<Command> own);
+  std::vector<Command> changes(size_t count) const;
   static void add_steps(const std::vector<Command>& commands, size_t end, Done& done);
   bool replay(size_t count);
   std::vector<Command> opening() const;

@@ -127,7 +127,9 @@ Parts Shell::parts() const {
 
 void Shell::frame(float width, float height, float scale, double seconds) {
   session().page();  // it opens
-  const WindowLayout layout = window_layout(width / scale, height / scale, parts());
+  Parts has = parts();
+  has.counters = figures_room(width / scale - 20, session().page()).h;
+  const WindowLayout layout = window_layout(width / scale, height / scale, has);
   on_phone_ = layout.on_phone, upright_ = layout.upright;
   is_small_ = on_phone_ || width < kSmall * scale;
   keys();  // of the controls of the last frame

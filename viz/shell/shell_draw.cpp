@@ -287,7 +287,7 @@ void Shell::draw_player(const Place& at) {
   if (!is_small_) draw_speed(films ? 0 : slider);
   if (told) {
     ui_.same_line();
-    if (ui_.shell_button("close", "Close film", "Back to the page's own state")) s.close();
+    if (ui_.shell_button("close", "Close film", "Back to what the page showed before")) s.close();
   }
   if (upright_ && !films) draw_scrubber(ImGui::GetContentRegionAvail().x);
   if (on_phone_) ui_.end_small();

@@ -111,7 +111,11 @@ void NoCachePage::changed() {
 
 void NoCachePage::draw(viz::Ui& ui) {
   ui.hint("Before you press: how many rows will 40 tokens after a prompt of 4 cost?");
-  if (live_.running()) return buttons(ui, viz::Live::steps());
+  if (live_.running()) {
+    std::vector<viz::Button> row = live_.steps();
+    for (viz::Button& button : row) button.key = 0;  // small ones: the player has keys
+    return buttons(ui, row);
+  }
   ui.heading("Watch the engine");
   form(ui, {"live/start", "Generate", "live"});
 }

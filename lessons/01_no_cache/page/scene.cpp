@@ -212,7 +212,7 @@ void draw_sum(viz::Scene& scene, const std::string& id, const viz::Place& at,
               const std::string& caption) {
   const float digits = 0.6f * at.h;
   viz::count_up(scene, id, {at.x, at.y, at.w, digits}, from_to[0], from_to[1],
-                {.size = 0.8f * digits}, kCompute);
+                {.size = std::min(0.8f * digits, viz::kLargest)}, kCompute);
   scene.label(id + "/what", {at.x, at.y + digits, at.w, 0.18f * at.h}, caption,
               {.size = std::min(15.0f, 0.16f * at.h), .paint = {viz::Ink::kDim}});
   const auto width = [&](int64_t rows) {

@@ -7,6 +7,7 @@
 
 #include "lessons/01_no_cache/page/scene.h"
 #include "viz/drawing/layout.h"
+#include "viz/drawing/text_room.h"
 
 namespace {
 
@@ -54,4 +55,13 @@ TEST_CASE("what is computed again looks different from what is new, in the same 
   // A row is computed from left to right, after what was there has moved.
   CHECK(scene.find("row 2/0")->when.end <= scene.find("row 3/0")->when.begin);
   CHECK(scene.find("row 3/0")->when.begin < scene.find("row 3/5")->when.begin);
+}
+
+TEST_CASE("no number is larger than a window's largest font, which would blur it") {
+  const viz::Scene scene = lesson01::triangle_scene({2200, 1300}, run(4, 3, 2));
+  CHECK(scene.find("computed 15")->size == viz::kLargest);
+  for (const viz::Shape& shape : scene.shapes()) {
+    CAPTURE(shape.id);
+    CHECK(shape.size <= viz::kLargest);
+  }
 }

@@ -32,6 +32,7 @@ class FlatCachePage : public viz::Page {
   std::vector<viz::Counter> counters() const override;
   void check_invariants() const override;
   viz::Scene scene(const viz::Room& room) override;
+  std::vector<viz::Button> actions() const override;
   void draw(viz::Ui& ui) override;
 
  protected:
@@ -42,8 +43,9 @@ class FlatCachePage : public viz::Page {
   void declare_slabs();
   void declare_range();
   std::string story();
-  void draw_slabs(viz::Ui& ui);
-  void draw_range(viz::Ui& ui);
+  std::vector<viz::Button> slab_actions() const;
+  std::vector<viz::Button> range_actions() const;
+  int room(int slab) const { return cache().max_seq_len() - cache().position(slab); }
   /// The cache that is shown: the engine's, or the simulator's.
   const FlatKvCache& cache() const {
     return live_.running() ? *live_.engine<FlatCacheEngine>().cache() : slabs_->cache();
@@ -207,44 +209,64 @@ void FlatCachePage::check_invariants() const {
   }
 }
 
-void FlatCachePage::draw(viz::Ui& ui) {
-  if (live_.running()) {
-    buttons(ui, viz::Live::steps());
-    ui.hint("A request that is done keeps its slab until the last one is: no other may use it.");
-    return;
-  }
-  buttons(ui, {{"show/slabs", "Slabs", "show slabs"}, {"show/range", "One range", "show range"}});
-  view_ == kSlabs ? draw_slabs(ui) : draw_range(ui);
-  ui.heading("Watch the engine");
-  form(ui, {"live/start", "Generate two at once", "live"});
+std::vector<viz::Button> FlatCachePage::actions() const {
+  if (live_.running()) return live_.steps();
+  std::vector<viz::Button> row = view_ == kSlabs ? slab_actions() : range_actions();
+  const bool all_full = std::ranges::count(row, true, &viz::Button::asked) == 0;
+  row.push_back({"show/slabs", "Slabs", "show slabs", "", 'S'});
+  row.push_back({"show/range", "Range", "show range", "", 'G', all_full});
+  return row;
 }
 
-/// Buttons for the slab that was clicked, or the first one.
-void FlatCachePage::draw_slabs(viz::Ui& ui) {
+/// For the slab that was clicked, or the first one with room, until all are full.
+std::vector<viz::Button> FlatCachePage::slab_actions() const {
   int slab = 0;
+  while (slab + 1 < cache().batch() && room(slab) == 0) ++slab;
   for (int i = 0; i < cache().batch(); ++i) {
     if (selected() == fmt::format("slab {}", i)) slab = i;
   }
+  const int left = room(slab);
   const std::string id = fmt::format("slab {}", slab);
-  ui.heading(id);
-  std::vector<viz::Button> row;
-  for (const int n : {1, 16, 200, 512}) {
-    row.push_back({fmt::format("{}/append {}", id, n), fmt::format("+{}", n),
-                   fmt::format("append {} {}", slab, n)});
-  }
-  const int room = cache().max_seq_len() - cache().position(slab);
-  row.push_back({id + "/fill", "fill", fmt::format("append {} {}", slab, std::max(room, 1))});
-  buttons(ui, row);
-  form(ui, {"resize", "New cache", "resize"});
+  const auto append = [&](int tokens, char key, bool asked) {
+    return viz::Button{fmt::format("{}/append {}", id, tokens),
+                       fmt::format("+{}", tokens),
+                       fmt::format("append {} {}", slab, tokens),
+                       "",
+                       key,
+                       asked};
+  };
+  return {
+      append(1, 'A', false), append(16, 'B', false), append(200, 'C', left >= 200),
+      viz::Button{id + "/fill", "Fill " + id, fmt::format("append {} {}", slab, std::max(left, 1)),
+                  "", 'F', left > 0 && left < 200}};
 }
 
-/// Besides, a button for the request that was clicked, or the first one.
-void FlatCachePage::draw_range(viz::Ui& ui) {
-  form(ui, {"reserve", "Reserve", "reserve " + range_->all().free_name()});
-  if (range_->all().empty()) return;
+/// Requests come until one waits; then the one that was clicked, or the first one, goes.
+std::vector<viz::Button> FlatCachePage::range_actions() const {
+  const std::string next = range_->all().free_name();
+  const bool waits = range_->num_waiting() > 0;
+  std::vector<viz::Button> row{
+      {"reserve 512", "New 512", fmt::format("reserve {} 512", next), "", 'A'},
+      {"reserve 1024", "New 1,024", fmt::format("reserve {} 1024", next), "", 'B', !waits}};
+  if (range_->all().empty()) return row;
   const std::string name =
       range_->all().find(selected()) ? selected() : range_->all().names().front();
-  buttons(ui, {{"release/" + name, "release " + name, "release " + name}});
+  row.push_back({"release/" + name, "Release " + name, "release " + name, "", 'E', waits});
+  return row;
+}
+
+void FlatCachePage::draw(viz::Ui& ui) {
+  if (live_.running()) {
+    return ui.hint(
+        "A request that is done keeps its slab until the last one is: no other may use it.");
+  }
+  if (view_ == kSlabs) {
+    form(ui, {"resize", "New cache", "resize"});
+  } else {
+    form(ui, {"reserve", "Reserve", "reserve " + range_->all().free_name()});
+  }
+  ui.heading("Watch the engine");
+  form(ui, {"live/start", "Generate two at once", "live"});
 }
 
 }  // namespace

@@ -177,7 +177,7 @@ void PagedPage::check_invariants() const {
 
 /// For the sequence in focus.
 std::vector<viz::Button> PagedPage::actions() const {
-  if (live_.running()) return viz::Live::steps();
+  if (live_.running()) return live_.steps();
   const auto& all = pool_->all();
   const viz::Button add{"new", "New", "new " + all.free_name(), "", 'N', all.empty()};
   if (all.empty()) return {add};

@@ -84,7 +84,7 @@ TEST_CASE_FIXTURE(Fixture, "a pool of 4,096 blocks is seen whole, and a table in
     CHECK(at.w > 3);
   }
   CHECK(shape(scene, "A/token 15000/text").text == "15000");
-  CHECK(shape(scene, "A/run 0/ids").text == "0 to 936");
+  CHECK(shape(scene, "A/run 0/ids").text == "blocks 0 to 936");
   for (const viz::Shape& one : scene.shapes()) {
     CAPTURE(one.id);
     CHECK_FALSE(one.cut);

@@ -213,7 +213,7 @@ std::vector<viz::Counter> PrefixPage::counters() const {
 
 /// Requests that begin as the first one did, or in another way.
 std::vector<viz::Button> PrefixPage::actions() const {
-  if (live_.running()) return viz::Live::steps();
+  if (live_.running()) return live_.steps();
   const auto& all = asked_.all();
   const size_t count = all.size();
   const auto ask = [&](const char* name, const char* label, const std::string& beginning,

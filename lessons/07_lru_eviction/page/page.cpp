@@ -235,7 +235,7 @@ std::vector<viz::Counter> EvictionPage::counters() const {
 }
 
 std::vector<viz::Button> EvictionPage::actions() const {
-  if (live_.running()) return viz::Live::steps();
+  if (live_.running()) return live_.steps();
   const auto& all = asked_.all();
   const std::string next = all.free_name();
   const bool found = pool_->metrics().num_revived > 0;

@@ -164,16 +164,17 @@ const Seen* Picture::has_found() const {
 viz::Scene SchedulerPage::scene(const viz::Room& room) { return Picture(*this, room).drawn(); }
 
 std::vector<viz::Button> SchedulerPage::actions() const {
-  if (live_.running()) return viz::Live::steps("pass", "Pass", "10 passes");
+  if (live_.running()) return live_.steps("pass", "Pass", "10 passes");
   const std::string next = shown_.seen.free_name();
   const bool idle = scheduler_->idle();
+  const std::string shrink = fmt::format("shrink {}", std::clamp(pool_->num_free(), 1, 4));
   std::vector<viz::Button> row{
       {"pass", "Pass", "pass", "", 'P', !idle},
       {"pass 10", "x10", "pass 10", "", 'X'},
       {"submit short", "Submit", fmt::format("submit {} 24 20", next), "", 'S', idle},
       {"submit long", "Submit long", fmt::format("submit {} 56 32", next), "", 'L'},
-      {"shrink", "Shrink", fmt::format("shrink {}", std::clamp(pool_->num_free(), 1, 4)), "", 'H'},
-      {"grow", "Grow", "grow", "", 'G'}};
+      manager_->holds(kBallast) ? viz::Button{"grow", "Grow", "grow", "", 'G'}
+                                : viz::Button{"shrink", "Shrink", shrink, "", 'H'}};
   if (shown_.seen.empty()) return row;
   const std::string name = chosen(shown_.seen);
   row.push_back({name + "/kill", "Kill " + name, "kill " + name, "", 'K'});

@@ -100,6 +100,7 @@ class LookaheadPage : public viz::PoolPage<Shown, PageSettings, LiveLookahead> {
   std::vector<viz::Counter> counters() const override;
   void check_invariants() const override;
   viz::Scene scene(const viz::Room& room) override;
+  std::vector<viz::Button> actions() const override;
   void draw(viz::Ui& ui) override;
 
  private:

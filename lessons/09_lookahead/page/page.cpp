@@ -11,6 +11,10 @@
 namespace lesson09 {
 
 constexpr int kMostWords = 48;  // of a prompt, and of an answer
+constexpr char kPrompt[] = "the red cat sat on the mat and the red";
+// Of the model: one that says what came after "the red" before, and one that does so at first.
+constexpr char kSame[] = "cat sat on the mat and the red dog slept well";
+constexpr char kOther[] = "cat sat on the hat and slept";
 
 LookaheadPage::LookaheadPage(const viz::PageContext& context)
     : PoolPage({.lesson = "09",
@@ -42,9 +46,8 @@ LookaheadPage::LookaheadPage(const viz::PageContext& context)
 std::vector<viz::Verb> LookaheadPage::requests() {
   const auto idle = [this](auto&) { return serving_->scheduler.idle() ? "no request runs" : ""; };
   return {{"new",
-           {viz::word("NAME"),
-            viz::text("PROMPT").field("prompt", "the red cat sat on the mat and the red"),
-            viz::text("ANSWER").field("the model will say", "cat sat on the hat and slept")},
+           {viz::word("NAME"), viz::text("PROMPT").field("prompt", kPrompt),
+            viz::text("ANSWER").field("the model will say", kOther)},
            "request NAME comes with PROMPT; the model's answer, a word a token, will be ANSWER",
            [this](auto& w) { return add(w[0].text, w[1].text, w[2].text); },
            [this](auto& w) {
@@ -159,11 +162,24 @@ std::vector<viz::Counter> LookaheadPage::counters() const {
   return all;
 }
 
+/// Guess and pass take turns, and then another request comes.
+std::vector<viz::Button> LookaheadPage::actions() const {
+  if (live_.running()) return live_.steps();
+  const bool idle = serving_->scheduler.idle();
+  const auto add = [&](const char* name, const char* label, const char* answer, char key,
+                       bool asked) {
+    const viz::Command command{.verb = "new", .args = {shown_.asked.free_name(), kPrompt, answer}};
+    return viz::Button{name, label, command.text(), "", key, asked};
+  };
+  return {{"guess", "Guess", "guess", "", 'G', !idle && !shown_.composed},
+          {"pass", "Pass", "pass", "", 'P', shown_.composed},
+          {"step 10", "x10", "step 10", "", 'X'},
+          add("new same", "New: same", kSame, 'N', false),
+          add("new other", "New: other", kOther, 'O', idle)};
+}
+
 void LookaheadPage::draw(viz::Ui& ui) {
-  if (live_.running()) return buttons(ui, viz::Live::steps());
-  buttons(ui, {{"guess", "Guess", "guess"},
-               {"pass", "Run the pass", "pass"},
-               {"step 10", "10 steps", "step 10"}});
+  if (live_.running()) return;
   form(ui, {"new", "New request", "new " + shown_.asked.free_name()});
   choice(ui, "Guesses at most", viz::one_of("guesses", {0, 2, 4, 8}));
   choice(ui, "Blocks in the pool",

@@ -178,3 +178,18 @@ TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing")
   check_refused("guesses 9", "found 9");
   check_refused("pool 3 3", "a power of two as SIZE");  // the engine takes no other one
 }
+
+TEST_CASE_FIXTURE(Fixture, "guess and pass take turns as the filled button, then a request comes") {
+  CHECK(ui.filled() == "new other");
+  ui.click("new other");
+  for (int turns = 0; value("ended") == 0; ++turns) {
+    REQUIRE(turns < 10);
+    CHECK(ui.filled() == "guess");
+    ui.click("guess");
+    CHECK(ui.filled() == "pass");
+    ui.click("pass");
+  }
+  CHECK(ui.filled() == "new other");
+  ui.click("new same");
+  CHECK(value("B.ended") == 0);
+}

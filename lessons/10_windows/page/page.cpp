@@ -12,7 +12,6 @@
 namespace lesson10 {
 
 constexpr int kMostEntries = 64;  // of a table
-constexpr char kPrompt[] = "we sat by the sea and the sun was low";
 // The words with which a request goes on: number n follows its n-th token, and after the last word
 // the first comes again.
 constexpr const char* kStory[] = {"and", "so",  "it",  "was", "one", "day", "we",  "had",

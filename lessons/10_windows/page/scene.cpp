@@ -148,16 +148,33 @@ viz::Scene WindowsPage::scene(const viz::Room& room) {
   return scene;
 }
 
+/// A request grows beyond its window, goes on in another turn, and ends.
+std::vector<viz::Button> WindowsPage::actions() const {
+  if (live_.running()) return live_.steps();
+  const std::string next = shown_.asked.free_name();
+  const viz::Command add{.verb = "new", .args = {next, kPrompt}};
+  std::vector<viz::Button> row{{"new next", "New", add.text(), "", 'N', shown_.asked.empty()}};
+  if (shown_.asked.empty()) return row;
+  const std::string name = chosen(shown_.asked);
+  const auto append = [&](int tokens, char key, bool asked) {
+    const std::string command = fmt::format("append {} {}", name, tokens);
+    return viz::Button{command, fmt::format("+{}", tokens), command, "", key, asked};
+  };
+  const bool full = manager_->pool().num_free() < manager_->num_groups();
+  const bool grows = !full && shown_.asked.at(name).num_tokens() < 3 * settings_.window;
+  const bool goes_on = !full && !grows && shown_.lookup.num_hit == 0;
+  row.push_back(append(1, 'A', false));
+  row.push_back(append(4, 'B', grows));
+  row.push_back(append(16, 'X', false));
+  row.push_back({name + "/continue", "Go on",
+                 fmt::format("continue {} {} \"so go on\"", next, name), "", 'G', goes_on});
+  row.push_back({name + "/free", "Free " + name, "free " + name, "", 'E', !grows && !goes_on});
+  return row;
+}
+
 void WindowsPage::draw(viz::Ui& ui) {
-  if (live_.running()) return buttons(ui, viz::Live::steps());
+  if (live_.running()) return;
   form(ui, {"new", "New request", "new " + shown_.asked.free_name()});
-  if (!shown_.asked.empty()) {
-    const std::string name = chosen(shown_.asked);
-    choice(ui, "Tokens for " + name, viz::one_of("append " + name, {1, 4, 16}));
-    buttons(ui, {{name + "/continue", "Next turn of " + name,
-                  fmt::format("continue {} {} \"so go on\"", shown_.asked.free_name(), name)},
-                 {name + "/free", "Free " + name, "free " + name}});
-  }
   choice(ui, "Groups with a window", viz::one_of("groups", {1, 2, 3}));
   choice(ui, "Blocks in the pool",
          viz::one_of("pool", {16, 32, 64}, fmt::format(" {}", settings_.block_size)));

@@ -16,6 +16,8 @@
 
 namespace lesson10 {
 
+inline constexpr char kPrompt[] = "we sat by the sea and the sun was low";
+
 struct PageSettings {
   int num_blocks = 32;
   int block_size = 4;
@@ -69,6 +71,7 @@ class WindowsPage : public viz::PoolPage<Shown, PageSettings> {
   std::vector<viz::Counter> counters() const override;
   void check_invariants() const override { manager().check(); }
   viz::Scene scene(const viz::Room& room) override;
+  std::vector<viz::Button> actions() const override;
   void draw(viz::Ui& ui) override;
 
  private:

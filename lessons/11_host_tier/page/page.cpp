@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "viz/ui.h"
 
 namespace lesson11 {
@@ -142,8 +144,42 @@ std::vector<viz::Counter> HostTierPage::counters() const {
   return all;
 }
 
+/// The conversation whose last request came before those of all others that have none now; null if
+/// all have one.
+const Asked* HostTierPage::longest_away() const {
+  const Asked* longest = nullptr;
+  for (const Asked& one : shown_.asked) {
+    if (one.is_there()) continue;
+    if (longest == nullptr || one.id < longest->id) longest = &one;
+  }
+  return longest;
+}
+
+/// When nothing runs, long requests come until the host has blocks that the device has not: then
+/// whose blocks they are comes again.
+std::vector<viz::Button> HostTierPage::actions() const {
+  if (live_.running()) return live_.steps("pass", "Pass", "10 passes");
+  const std::string next = shown_.asked.free_name();
+  const bool works = has_work(), full = !shown_.asked.why_not_add(next).empty();
+  const Asked* const away = longest_away();
+  const bool in_host = away != nullptr && std::ranges::count(found_now(away->prompt()), 1) > 0;
+  const bool comes_again = !works && (in_host || full);
+  std::vector<viz::Button> row{
+      {"pass", "Pass", "pass", "", 'P', works},
+      {"pass 10", "x10", "pass 10", "", 'X'},
+      {"submit short", "Submit", fmt::format("submit {} 16 4", next), "", 'S'},
+      {"submit long", "Submit long", fmt::format("submit {} 40 4", next), "", 'L',
+       !works && !comes_again}};
+  if (away != nullptr) {
+    row.push_back({"again", away->name + " again",
+                   fmt::format("submit {} {} 4", away->name, away->num_prompt), "", 'A',
+                   comes_again});
+  }
+  return row;
+}
+
 void HostTierPage::draw(viz::Ui& ui) {
-  if (live_.running()) return buttons(ui, viz::Live::steps("pass", "Pass", "10 passes"));
+  if (live_.running()) return;
   std::string next = selected();  // the conversation whose request comes
   const Asked* asked = shown_.asked.find(next);
   if (asked == nullptr || asked->is_there()) {
@@ -152,7 +188,6 @@ void HostTierPage::draw(viz::Ui& ui) {
     next = is_full && idle != shown_.asked.end() ? idle->name : shown_.asked.free_name();
   }
   form(ui, {"submit", "Submit " + next, "submit " + next});
-  buttons(ui, {{"pass", "Pass", "pass"}, {"pass 10", "10 passes", "pass 10"}});
   choice(ui, "Link: blocks a pass", viz::one_of("copies", {1, 2, 6}));
   choice(ui, "Load",
          {{"policy quicker", "if quicker", "policy quicker"},

@@ -61,6 +61,7 @@ class HostTierPage : public viz::PoolPage<Shown, PageSettings, LiveTier> {
   std::vector<viz::Counter> counters() const override;
   void check_invariants() const override;
   viz::Scene scene(const viz::Room& room) override;
+  std::vector<viz::Button> actions() const override;
   void draw(viz::Ui& ui) override;
 
  private:
@@ -69,6 +70,7 @@ class HostTierPage : public viz::PoolPage<Shown, PageSettings, LiveTier> {
   std::vector<viz::Verb> settings();
   std::string begin() override;
   std::string why_not_submit(const std::string& name, int num_prompt, int max_tokens) const;
+  const Asked* longest_away() const;
   std::string submit(const std::string& name, int num_prompt, int max_tokens);
 
   // passes.cpp

@@ -186,3 +186,13 @@ TEST_CASE_FIXTURE(Fixture, "a live run is the engine, pass by pass") {
   CHECK(value("host.cached") == 0);
   CHECK(value("free") == 14);
 }
+
+TEST_CASE_FIXTURE(Fixture, "the filled button leads to blocks that come back from the host") {
+  CHECK(ui.filled() == "submit long");
+  for (int i = 0; i < 60 && value("hit.host") == 0; ++i) {
+    const bool comes_again = ui.filled() == "again";
+    ui.click(ui.filled());
+    if (comes_again) CHECK(note(picture()).find("in the host's memory") != std::string::npos);
+  }
+  CHECK(value("hit.host") > 0);
+}

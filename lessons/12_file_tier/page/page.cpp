@@ -291,15 +291,43 @@ void FileTierPage::check_invariants() const {
   if (process_) process_->check();
 }
 
+/// The block that was clicked, with its place, or the first whole one of the file: "file A0". Empty
+/// if there is none.
+std::string FileTierPage::chosen_block() const {
+  if (selected().find(' ') != std::string::npos) return selected();
+  for (const viz::ShelfBlock& block : now_.shelves[kFile]) {
+    if (find(kFile, block.name) > 0) return "file " + block.name;
+  }
+  return {};
+}
+
+/// The text of which a request comes next: the first one that has none now, or a new one.
+std::string FileTierPage::next_text() const {
+  const auto idle = std::ranges::find(shown_.asked, false, &Asked::is_there);
+  return idle == shown_.asked.end() ? shown_.asked.free_name() : idle->name;
+}
+
+/// Passes, then the file, then a start, after which the same text comes again.
+std::vector<viz::Button> FileTierPage::actions() const {
+  const bool works = process_ && !process_->scheduler.idle();
+  const bool unsaved = process_ && process_->tiers.num_unsaved() > 0;
+  const bool rests = process_ && !works && !unsaved;
+  const std::string next = next_text(), block = chosen_block();
+  std::vector<viz::Button> row{
+      {"pass", "Pass", "pass", "", 'P', works},
+      {"submit next", "Submit", fmt::format("submit {} 20 4", next), "", 'S',
+       rests && computed_ == 0},
+      {"write", "Write", "write", "", 'W', unsaved && !works},
+      {"cut 2", "Cut", "cut 2", "", 'C'},
+      {"restart", "Restart", "restart", "", 'E', !process_ || (rests && computed_ > 0)}};
+  if (!block.empty()) row.push_back({"damage", "Damage", "damage " + block, "", 'D'});
+  return row;
+}
+
 void FileTierPage::draw(viz::Ui& ui) {
   form(ui, {"submit", "Submit", "submit"});
-  buttons(ui, {{"pass", "Pass", "pass"}, {"write", "Write", "write"}});
-  choice(ui, "Cut the power after",
-         {{"cut 2", "2 writes", "cut 2"}, {"cut 3 2", "3, one lost", "cut 3 2"}});
-  if (const size_t space = selected().find(' '); space != std::string::npos) {  // a block
-    buttons(ui, {{"damage", "Damage" + selected().substr(space), "damage " + selected()}});
-  }
-  buttons(ui, {{"end", "End the server", "end"}, {"restart", "Restart", "restart"}});
+  buttons(ui, {{"cut 3 2", "Cut the power after 3 writes, one lost", "cut 3 2"}});
+  buttons(ui, {{"end", "End the server", "end"}});
   choice(ui, "Blocks: device, host",
          {{"pool 10", "10, 14", "pool 10 14"}, {"pool", "16, 24", "pool 16 24"}});
 }

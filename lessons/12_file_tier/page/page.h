@@ -73,6 +73,7 @@ class FileTierPage : public viz::PoolPage<Shown, PageSettings> {
   std::vector<viz::Counter> counters() const override;
   void check_invariants() const override;
   viz::Scene scene(const viz::Room& room) override;
+  std::vector<viz::Button> actions() const override;
   void draw(viz::Ui& ui) override;
 
  private:
@@ -85,6 +86,8 @@ class FileTierPage : public viz::PoolPage<Shown, PageSettings> {
   void pass();
   std::string cut_power(int num_writes, int lost);
   int32_t find(size_t shelf, const std::string& name) const;
+  std::string chosen_block() const;
+  std::string next_text() const;
   std::string damage(const viz::Words& words);
   std::string tell(std::string what, std::string points_at = {});
 

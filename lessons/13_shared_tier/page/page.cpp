@@ -304,14 +304,48 @@ void SharedTierPage::check_invariants() const {
   }
 }
 
+/// The value that was clicked, or the first one of the store; empty if there is none.
+std::string SharedTierPage::chosen_value() const {
+  if (const size_t space = selected().find(' '); space != std::string::npos) {
+    const std::string name = selected().substr(space + 1);
+    if (find_value(name) != nullptr) return name;
+  }
+  std::string first;
+  for (const auto& [block, label] : by_name_) {
+    if (!store_.values.values().contains(block)) continue;
+    if (first.empty() || label.second < first) first = label.second;
+  }
+  return first;
+}
+
+/// When no server works: what one server has computed comes to the other one.
+std::vector<viz::Button> SharedTierPage::actions() const {
+  const bool one = has_work(0), two = has_work(1), idle = !one && !two;
+  const std::string fresh = shown_.asked.free_name();
+  const std::string last = shown_.asked.empty() ? fresh : chosen(shown_.asked);
+  const Asked* const known = shown_.asked.find(last);
+  const bool two_lacks_it = known != nullptr && known->server == 0;
+  const std::string value = chosen_value();
+  const std::string to_one = fmt::format("submit one {} 14 1", fresh);
+  const std::string to_two = fmt::format("submit two {} 14 1", last);
+  std::vector<viz::Button> row{
+      {"pass", "Pass", one || !two ? "pass one" : "pass two", "", 'P', !idle},
+      {"new one", "New to one", to_one, "", 'N', idle && !two_lacks_it},
+      {"same two", "Same to two", to_two, "", 'S', idle && two_lacks_it}};
+  if (value.empty()) return row;
+  row.push_back({"damage", "Damage", "change damage " + value,
+                 "A bit of " + value + " flips in the store.", 'D'});
+  row.push_back({"poison", "Poison", "change poison " + value,
+                 value + " gets other K and V in the store, with the right checksum.", 'O'});
+  return row;
+}
+
 void SharedTierPage::draw(viz::Ui& ui) {
   form(ui, {"submit", "Submit", "submit"});
   buttons(ui, {{"pass one", "Pass of one", "pass one"}, {"pass two", "Pass of two", "pass two"}});
-  if (const size_t space = selected().find(' '); space != std::string::npos) {  // a value
-    const std::string name = selected().substr(space);
-    buttons(ui, {{"damage", "Damage" + name, "change damage" + name},
-                 {"poison", "Poison" + name, "change poison" + name},
-                 {"lose", "Lose" + name, "change lose" + name}});
+  if (const std::string value = chosen_value(); !value.empty()) {
+    buttons(ui,
+            {{"lose", "Lose " + value, "change lose " + value, "The store evicts " + value + "."}});
   }
   choice(ui, "The store",
          {{"store back", "answers", "store back"}, {"store gone", "is gone", "store gone"}});

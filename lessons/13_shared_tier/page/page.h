@@ -83,6 +83,7 @@ class SharedTierPage : public viz::PoolPage<Shown, PageSettings> {
   std::vector<viz::Counter> counters() const override;
   void check_invariants() const override;
   viz::Scene scene(const viz::Room& room) override;
+  std::vector<viz::Button> actions() const override;
   void draw(viz::Ui& ui) override;
 
  private:
@@ -95,6 +96,7 @@ class SharedTierPage : public viz::PoolPage<Shown, PageSettings> {
   void start(PageServer& server, int64_t id);
   bool has_work(int number) const;
   const BlockName* find_value(const std::string& name) const;
+  std::string chosen_value() const;
   std::string change(const std::string& how, const std::string& name);
   std::string tell(std::string what, std::string points_at = {});
   SharedMetrics metrics() const;  // of both servers

@@ -129,3 +129,20 @@ TEST_CASE_FIXTURE(Fixture, "its buttons work, and a value that is selected can b
   ui.click("pool secret");
   CHECK(value("values") == 0);
 }
+
+TEST_CASE_FIXTURE(Fixture, "the filled button is what comes next, and none that is refused") {
+  CHECK(ui.filled() == "new one");
+  ui.click("new one");
+  CHECK(ui.filled() == "pass");
+  while (ui.filled() == "pass") ui.click("pass");
+  CHECK(ui.filled() == "same two");  // which has nothing of it
+  ui.click("same two");
+  while (ui.filled() == "pass") ui.click("pass");
+  CHECK(value("A.found") == 12);
+  CHECK(ui.filled() == "new one");
+  for (const char* name : {"B", "C", "D", "E", "F"}) {
+    run({std::string("submit two ") + name + " 14 1", "pass two 2"});
+  }
+  ui.select("");               // draws it
+  CHECK(ui.filled().empty());  // there are six texts
+}

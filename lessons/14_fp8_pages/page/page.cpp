@@ -193,15 +193,20 @@ void Fp8Page::check_invariants() const {
   }
 }
 
+/// Small numbers, then large ones, and the same by the next rule.
+std::vector<viz::Button> Fp8Page::actions() const {
+  const size_t written = shown_.tokens.size();
+  const auto turn = [&](Rule after) { return written > 1 && shown_.rule == after; };
+  return {{"write small", "Small", "write 0.3 -0.13 0.02 0.4 0.05 0.01", "", 'S', written == 0},
+          {"write large", "Large", "write 300 -13 0.2 4000 55 0.01", "", 'L', written == 1},
+          {"rule token", "Per token", "rule token", "", 'K', turn(Rule::kOne)},
+          {"rule block", "Per block", "rule block", "", 'B', turn(Rule::kToken)},
+          {"rule one", "No scale", "rule one", "", 'N', turn(Rule::kBlock)}};
+}
+
 void Fp8Page::draw(viz::Ui& ui) {
   form(ui, {"write", "Write a token", "write"});
-  buttons(ui, {{"write small", "Small numbers", "write 0.3 -0.13 0.02 0.4 0.05 0.01"},
-               {"write large", "Large numbers", "write 300 -13 0.2 4000 55 0.01"},
-               {"forget", "Forget", "forget"}});
-  choice(ui, "A scale for",
-         {{"rule token", "each token", "rule token"},
-          {"rule block", "the block", "rule block"},
-          {"rule one", "none: 1", "rule one"}});
+  buttons(ui, {{"forget", "Forget", "forget"}});
   choice(ui, "GiB of memory", viz::one_of("memory", {8, 24, 80}));
 }
 

@@ -45,6 +45,7 @@ class Fp8Page : public viz::Page {
   std::vector<viz::Counter> counters() const override;
   void check_invariants() const override;
   viz::Scene scene(const viz::Room& room) override { return fp8_scene(room, shown_); }
+  std::vector<viz::Button> actions() const override;
   void draw(viz::Ui& ui) override;
 
  private:
