@@ -133,17 +133,30 @@ inline void check_growing_scores(const Attend& attend) {
   check_elements(attend, shape, {{&s, 3}}, [](int, int token, int, int) { return 10 + token; });
 }
 
-/// With a window a query sees the last keys alone. attend_within(n) attends with a window of n.
+/// Values of 2^27, -2^27 and 3, and equal scores. In 32 bits 3 is lost beside 2^27, so only if the
+/// keys are added in ascending order is the mean of all three 1.
+inline void check_order(const Attend& attend) {
+  const HeadShape shape{1, 1, 32};
+  const Sequence s = made(shape, 3, nothing, nothing, [](int token, int, int) {
+    return token == 2 ? 3 : (1 - 2 * token) * (1 << 27);
+  });
+  INFO("the values are 2^27, -2^27 and 3; in 32 bits, 3 - 2^27 + 2^27 is 0");
+  check_elements(attend, shape, {{&s, 3}},
+                 [](int, int token, int, int) { return token == 0 ? 1 << 27 : token - 1; });
+}
+
+/// With a window a query sees the last keys alone. attend_within(n) attends with a window of n. Of
+/// the second of two sequences only the last `rows` tokens are queries.
 template <class AttendWithin>
-void check_window(const AttendWithin& attend_within) {
+void check_window(const AttendWithin& attend_within, int rows) {
   const HeadShape shape{1, 1, 32};
   const Sequence s = made(shape, 4, nothing, nothing,
                           [](int token, int, int) { return 10 * token; });  // 0 10 20 30
-  for (const int window : {1, 2, 3, 9}) {
-    INFO("window ", window, "; the values are 0, 10, 20 and 30");
-    check_elements(attend_within(window), shape, {{&s, 4}, {&s, 4}}, [&](int, int token, int, int) {
-      return 5 * (token + std::max(0, token - window + 1));
-    });
+  for (const int window : {3, 1, 2, 9}) {
+    INFO("window ", window, "; the values are 0, 10, 20 and 30; rows of sequence 1: ", rows);
+    check_elements(
+        attend_within(window), shape, {{&s, 4}, {&s, rows}},
+        [&](int, int token, int, int) { return 5 * (token + std::max(0, token - window + 1)); });
   }
 }
 

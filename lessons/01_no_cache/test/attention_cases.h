@@ -42,7 +42,11 @@ TEST_CASE("scores far above zero do not overflow" * doctest::test_suite("kernel"
 }
 
 TEST_CASE("with a window a query sees the last keys alone" * doctest::test_suite("kernel")) {
-  kvtest::check_window([](int window) { return attend_with(kPlain, kDevice, window); });
+  kvtest::check_window([](int window) { return attend_with(kPlain, kDevice, window); }, 4);
+}
+
+TEST_CASE("keys are added in ascending order" * doctest::test_suite("kernel")) {
+  kvtest::check_order(attend_with(kPlain, kDevice));
 }
 
 TEST_CASE("a few random tokens are close to double precision" * doctest::test_suite("kernel")) {

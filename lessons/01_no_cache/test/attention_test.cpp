@@ -73,16 +73,19 @@ TEST_CASE("a smaller score is weighed against the largest") {
   lesson01::add_key(sum, 3.0f, first, 2);
   lesson01::add_key(sum, 3.0f - std::log(4.0f), second, 2);  // exp(score - m) is 1/4
   check_sum(sum, 3.0, 1.25, 10.0 + 25.0, 10.0);
+  lesson01::add_key(sum, 3.0f, second, 2);  // just the largest
+  check_sum(sum, 3.0, 1.25 + 1.0, 35.0 + 100.0, 10.0 + 40.0);
 }
 
 TEST_CASE("a larger score shrinks what was summed before it") {
-  const float first[] = {100.0f, 40.0f}, second[] = {10.0f, 0.0f}, third[] = {1.0f, 1.0f};
+  const float first[] = {100.0f, 40.0f}, second[] = {10.0f, 0.0f}, third[] = {1.0f, 1.0f, 7.0f};
   lesson01::OnlineSoftmax sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
   lesson01::add_key(sum, 3.0f - std::log(4.0f), first, 2);
   lesson01::add_key(sum, 3.0f, second, 2);
   check_sum(sum, 3.0, 1.25, 25.0 + 10.0, 10.0);
-  lesson01::add_key(sum, 3.0f + std::log(5.0f), third, 2);  // the sums so far shrink to 1/5
+  lesson01::add_key(sum, 3.0f + std::log(5.0f), third, 3);  // the sums so far shrink to 1/5
   check_sum(sum, 3.0 + std::log(5.0), 0.25 + 1.0, 7.0 + 1.0, 2.0 + 1.0);
+  CHECK(sum.acc[2] == 7.0f);  // a head's elements may be odd in number
 }
 
 TEST_CASE("a score of thousands neither overflows nor vanishes") {

@@ -114,7 +114,12 @@ TEST_CASE("scores far below zero still weigh their slots" * doctest::test_suite(
 }
 
 TEST_CASE("with a window a query sees the last keys alone" * doctest::test_suite("kernel")) {
-  kvtest::check_window([](int window) { return attend_with(kPlain, kDevice, {.window = window}); });
+  kvtest::check_window([](int window) { return attend_with(kPlain, kDevice, {.window = window}); },
+                       1);
+}
+
+TEST_CASE("slots are added in ascending order" * doctest::test_suite("kernel")) {
+  kvtest::check_order(attend_with(kPlain, kDevice));
 }
 
 TEST_CASE("slots of more than 31 bits are found where they are" * doctest::test_suite("kernel")) {

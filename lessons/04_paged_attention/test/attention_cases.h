@@ -28,7 +28,11 @@ TEST_CASE("scores far below zero still weigh their keys" * KERNEL) {
 
 TEST_CASE("with a window a query sees the last keys alone" * KERNEL) {
   kvtest::check_window(
-      [](int window) { return kPlain.attend({.block_size = 2, .window = window}); });
+      [](int window) { return kPlain.attend({.block_size = 2, .window = window}); }, 1);
+}
+
+TEST_CASE("keys are added in ascending order" * KERNEL) {
+  kvtest::check_order(kPlain.attend({.block_size = 2}));
 }
 
 TEST_CASE("neighbouring query heads share K and V" * KERNEL) {

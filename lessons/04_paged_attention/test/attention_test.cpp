@@ -17,14 +17,15 @@ namespace {
 using lesson04::Partial;
 
 /// The slots in which find_paged_rows finds the rows of a sequence's tokens first .. first + n - 1:
-/// blocks of 4, tables 2 0 3 and 1 4 5, two KV heads of 8.
-void check_rows_found(int seq, int kv_head, int first, int n, const std::vector<int>& slots) {
-  const std::vector<int32_t> tables{2, 0, 3, 1, 4, 5};
-  std::vector<float> k(6 * 4 * 16), v = k;
+/// tables 2 0 3 and 1 4 2^25, two KV heads of 8. Nothing is read there.
+void check_rows_found(int seq, int kv_head, int first, int n, const std::vector<int>& slots,
+                      int block_size = 4) {
+  const std::vector<int32_t> tables{2, 0, 3, 1, 4, 1 << 25};
+  std::vector<float> k(1), v = k;
   const lesson04::PagedAttentionArgs args{.cache = {.k = k.data(),
                                                     .v = v.data(),
-                                                    .num_blocks = 6,
-                                                    .block_size = 4,
+                                                    .num_blocks = (1 << 25) + 1,
+                                                    .block_size = block_size,
                                                     .num_kv_heads = 2,
                                                     .head_dim = 8},
                                           .block_tables = tables.data(),
@@ -32,13 +33,14 @@ void check_rows_found(int seq, int kv_head, int first, int n, const std::vector<
                                           .num_seqs = 2};
   kv::attention::TileRows rows{};
   lesson04::find_paged_rows(args, seq, kv_head, first, n, rows);
-  INFO("blocks of 4 slots, the table is ", seq == 0 ? "2 0 3" : "1 4 5", ", KV head ", kv_head);
+  const std::string table = seq == 0 ? "2 0 3" : "1 4 33554432";
+  INFO("blocks of ", block_size, " slots, the table is ", table, ", KV head ", kv_head);
   INFO("the slots of tokens ", first, " to ", first + n - 1);
   const auto found = [&](const float* const* of, const std::vector<float>& in) {
     std::vector<int> in_slots;
     for (int i = 0; i < n; ++i) {
-      const std::ptrdiff_t at = of[i] == nullptr ? -1000 : of[i] - in.data();
-      CHECK_MESSAGE(at % 16 == 8 * kv_head, "a row does not begin where that head's does");
+      const std::ptrdiff_t at = of[i] == nullptr ? -1001 : of[i] - in.data() - 8 * kv_head;
+      CHECK_MESSAGE(at % 16 == 0, "a row does not begin where that head's does");
       in_slots.push_back(static_cast<int>(at / 16));
     }
     return in_slots;
@@ -78,17 +80,23 @@ TEST_CASE("the rows of a tile are found in the blocks of its table") {
 TEST_CASE("a few rows of one block, another sequence and another KV head") {
   check_rows_found(0, 0, 5, 2, {1, 2});
   check_rows_found(1, 0, 2, 4, {6, 7, 16, 17});
-  check_rows_found(1, 1, 7, 2, {19, 20});
+  check_rows_found(1, 1, 6, 2, {18, 19});
   check_rows_found(0, 1, 11, 1, {15});
+}
+
+TEST_CASE("rows past 2^31 elements, and those of blocks of 8") {
+  check_rows_found(1, 1, 11, 1, {(1 << 27) + 3});
+  check_rows_found(0, 0, 7, 2, {23, 0}, /*block_size=*/8);
 }
 
 TEST_CASE("merging into nothing gives the part itself") {
   for (const float m : {2.0f, 0.0f, -700.0f, 700.0f}) {
     CAPTURE(m);
     Partial sum{};
-    const float acc[] = {30.0f, -3.0f};
+    const float acc[] = {30.0f, -3.0f, 99.0f};  // 99 is the next head's
     lesson04::merge(sum, m, 3.0f, acc, 2);
     check_partial(sum, m, 3.0, 30.0, -3.0);
+    CHECK(sum.acc[2] == 0.0f);
   }
 }
 
@@ -105,6 +113,10 @@ TEST_CASE("of two parts the one with the smaller score is shrunk") {
   lesson04::merge(other, 3.0f - std::log(4.0f), 2.0f, second, 2);
   lesson04::merge(other, 3.0f, 1.0f, first, 2);
   check_partial(other, 3.0, 0.5 + 1.0, 25.0 + 10.0, 10.0 + 2.0);
+
+  INFO("and a third one with m = 3, which counts in full");
+  lesson04::merge(other, 3.0f, 1.0f, first, 2);
+  check_partial(other, 3.0, 1.5 + 1.0, 35.0 + 10.0, 12.0 + 2.0);
 }
 
 TEST_CASE("scores of thousands neither overflow nor vanish") {

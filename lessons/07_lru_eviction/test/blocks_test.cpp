@@ -96,6 +96,12 @@ TEST_CASE("a block that another table holds loses a reference, and is not free y
   CHECK(queue_of(pool) == Ids{4, 2, 3, 1});
   pool.touch(Ids{1});
   CHECK(pool.block(1).num_hits == 3);  // neither a free nor a revival forgets hits
+  store(pool, 1, 10);
+  pool.free_blocks(Ids{1});
+  pool.free_blocks(Ids{1});
+  pool.touch(Ids{1});
+  CHECK(pool.block(1).is_cached);  // nor what the block holds
+  CHECK(queue_of(pool) == Ids{4, 2, 3});
 }
 
 TEST_CASE("a free that is refused changes nothing, not even the blocks before the wrong one") {
@@ -111,7 +117,7 @@ TEST_CASE("a free that is refused changes nothing, not even the blocks before th
   }
   CHECK_THROWS_AS(pool.free_blocks(Ids{1, 5}), std::out_of_range);
   pool.touch(Ids{1});  // two tables hold it, and each names it once
-  CHECK_THROWS_AS(pool.free_blocks(Ids{2, 1, 1}), std::logic_error);
+  CHECK_THROWS_AS(pool.free_blocks(Ids{1, 2, 1}), std::logic_error);
   CHECK(pool.ref_cnt(1) == 2);
   CHECK(pool.ref_cnt(2) == 1);
   CHECK(queue_of(pool) == Ids{3, 4});
@@ -124,9 +130,10 @@ TEST_CASE("blocks that nobody can find go first if the order says so, tail first
     BlockPool pool(7, 4, order);
     store(pool, 1, 10);
     store(pool, 2, 20);
-    pool.touch(Ids{3, 4});  // 1 and 2 can be found, 3 and 4 cannot
-    pool.free_blocks(Ids{1, 2, 3, 4});
-    CHECK(queue_of(pool) == (append ? Ids{5, 6, 7, 4, 3, 2, 1} : Ids{4, 3, 5, 6, 7, 2, 1}));
+    pool.touch(Ids{3, 4, 5});  // 1 and 2 can be found, 3, 4 and 5 cannot
+    pool.touch(Ids{5});        // another table has it, too
+    pool.free_blocks(Ids{1, 2, 3, 4, 5});
+    CHECK(queue_of(pool) == (append ? Ids{6, 7, 4, 3, 2, 1} : Ids{4, 3, 6, 7, 2, 1}));
   }
 }
 
@@ -144,19 +151,25 @@ TEST_CASE("new blocks come from the front of the queue, each with one reference"
 
 TEST_CASE("new blocks: all, or none and nothing has changed") {
   BlockPool pool(3, 4);
+  store(pool, 1, 10);
+  pool.free_blocks(Ids{1});
   Ids four(4, -5), one(1, -5);
   CHECK_FALSE(pool.get_new_blocks(four));
   CHECK(four == Ids{-5, -5, -5, -5});
-  CHECK(queue_of(pool) == Ids{1, 2, 3});
-  CHECK(take(pool, 3) == Ids{1, 2, 3});
+  CHECK(queue_of(pool) == Ids{2, 3, 1});
+  CHECK(found(pool, 10) == 1);
+  CHECK(take(pool, 3) == Ids{2, 3, 1});
   CHECK_FALSE(pool.get_new_blocks(one));
+  CHECK(pool.get_new_blocks({}));  // no blocks fit always
 }
 
 TEST_CASE("a free block keeps what it holds until it is taken") {
   BlockPool pool(3, 4);
   store(pool, 1, 10);
   pool.free_blocks(Ids{1});
-  take(pool, 2);
+  pool.touch(Ids{2});  // it holds nothing, and comes after 1 all the same
+  pool.free_blocks(Ids{2});
+  take(pool, 1);
   CHECK(found(pool, 10) == 1);
   CHECK(pool.block(1).is_cached);
   REQUIRE(take(pool, 1) == Ids{1});
@@ -197,4 +210,8 @@ TEST_CASE("an eviction is counted, and told with the block and its hash") {
   pool.free_blocks(Ids{1, 2, 3});
   take(pool, 3);  // they held nothing
   CHECK(pool.metrics().num_evicted == 3);
+  pool.set_event_sink({});
+  pool.cache_full_block(2, Prefix(50).key());
+  pool.evict_blocks(Ids{2});  // a block in use
+  CHECK(pool.metrics().num_evicted == 4);
 }

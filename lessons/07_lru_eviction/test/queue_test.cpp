@@ -17,6 +17,8 @@ using lesson07::KvBlock;
 using lesson07_test::ids_of;
 using Ids = std::vector<int32_t>;
 
+constexpr int kMany = 300'000;  // with a search for each, minutes
+
 /// Blocks 1, 2, ... n, none of them in a queue.
 std::vector<KvBlock> make_blocks(int n) {
   std::vector<KvBlock> blocks(n);
@@ -52,6 +54,13 @@ TEST_CASE("a block is put at the back or in front, and its neighbours know it") 
   CHECK(ids_of(queue) == Ids{3, 1, 2});
 }
 
+TEST_CASE("a block goes into a queue of 300,000 without a search") {
+  auto blocks = make_blocks(kMany);
+  FreeBlockQueue queue;
+  for (KvBlock& block : blocks) queue.append(block);
+  CHECK(queue.size() == kMany);
+}
+
 TEST_CASE("a block that is in the queue already is refused and named") {
   auto blocks = make_blocks(2);
   FreeBlockQueue queue;
@@ -78,6 +87,14 @@ TEST_CASE("a block leaves from the middle, from the front and from the back") {
   CHECK(ids_of(queue) == Ids{2, 4});
   CHECK(queue.size() == 2);
   CHECK_FALSE(FreeBlockQueue::contains(blocks[2]));
+}
+
+TEST_CASE("a block leaves a queue of 300,000 without a search") {
+  auto blocks = make_blocks(kMany);
+  FreeBlockQueue queue;
+  for (KvBlock& block : blocks) queue.prepend(block);
+  for (KvBlock& block : blocks) queue.remove(block);  // each is the last one
+  CHECK(queue.empty());
 }
 
 TEST_CASE("a block that is not in the queue is refused and named") {
