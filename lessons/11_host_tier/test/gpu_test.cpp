@@ -108,27 +108,8 @@ TEST_CASE("the CPU twin and the CUDA twin write the same bytes, however many CTA
   }
 }
 
-TEST_CASE("blocks past 2^31 elements and bytes are moved to where they belong" *
-          doctest::test_suite("sweep")) {
-  // Qwen3-0.6B's shape: K and V of 4,700 blocks of 16 have 2.16e9 elements each, 1,250 blocks of
-  // the host 2.29e9 bytes.
-  constexpr int kLayers = 28, kDevice = 4'700, kHost = 1'250;
-  const auto sizes = lesson05_test::k_and_v(8, 128, 16, kv::Device::kCuda);
-  const lesson05_test::BlockMemory device(kLayers, kDevice, sizes, stream());
-  const HostBlocks host(device.regions.bytes_per_block(), kv::Device::kCuda, kHost);
-  const auto swap = [&](Direction direction, const Moves& moves) {
-    lesson11::swap_blocks(
-        {.regions = &device.regions, .host = &host, .direction = direction, .moves = moves},
-        stream());
-    stream().synchronize();
-  };
-  std::mt19937_64 rng(7);
-  const Bytes bytes = lesson05_test::random_bytes(rng, host.bytes_per_block());
-  lesson05_test::write_block(device.regions, kDevice - 1, bytes, stream());
-  swap(Direction::kOffload, {{kDevice - 1, kHost - 1}});
-  CHECK(std::memcmp(host.block(kHost - 1).data(), bytes.data(), bytes.size()) == 0);
-  swap(Direction::kLoad, {{kDevice - 2, kHost - 1}});
-  CHECK(lesson05_test::read_block(device.regions, kDevice - 2, stream()) == bytes);
+TEST_CASE("blocks past 2^31 bytes are moved to where they belong" * doctest::test_suite("sweep")) {
+  check_swaps_past_2_to_the_31(stream());
 }
 
 TEST_CASE("what was offloaded and overwritten is loaded with its old bits" *

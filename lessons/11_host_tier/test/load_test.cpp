@@ -43,6 +43,7 @@ TEST_CASE("the same tokens after another prefix are another block") {
   t.run(3, other);
   CHECK(t.find_in_host(joined(joined(other, tail), {7})).empty());
   CHECK(t.find_in_host(joined(joined(head, tail), {7})).size() == 2);
+  CHECK(t.find_in_host(joined(joined(head, other), joined(tail, {7}))).size() == 1);  // no gap
 }
 
 TEST_CASE("a prefix has one number in both pools, so what comes after it is found") {
@@ -84,13 +85,11 @@ TEST_CASE("blocks that are loaded are found when all of them are there, and free
 
 TEST_CASE("each load ends with its own job") {
   TwoPools t({.device = 6, .host = 16});
-  for (const int text : {0, 1}) {
-    t.run(1, t.prompt(text, 8));
-    t.offload_all();
-  }
-  t.run(2, t.prompt(5, 24));  // evicts both
+  t.evict_two_to_host(t.prompt(5, 24));
   REQUIRE(t.load(3, t.prompt(0, 9)));
   REQUIRE(t.load(4, t.prompt(1, 9)));
+  int64_t room = 3;
+  REQUIRE(t.load(5, t.prompt(0, 9), room));  // waits for the first load
   bool both = false;
   SUBCASE("the first one alone") { t.copies.step(2); }
   SUBCASE("both at once") {
@@ -99,6 +98,7 @@ TEST_CASE("each load ends with its own job") {
   }
   t.manager.complete();
   CHECK_FALSE(t.manager.is_loading(3));
+  CHECK_FALSE(t.manager.is_loading(5));
   CHECK(t.manager.is_loading(4) == !both);
   CHECK(t.num_on_device(t.prompt(0, 9)) == 8);
   CHECK(t.num_on_device(t.prompt(1, 9)) == (both ? 8 : 0));
@@ -120,15 +120,6 @@ TEST_CASE("what is loaded keeps its extra keys") {
   CHECK(t.num_on_device(tokens) == 0);  // without a key
 }
 
-TEST_CASE("a load holds the blocks that the device has, and loads those after them") {
-  TwoPools t({.device = 5});
-  t.evict_to_host(16, t.prompt(1, 12));  // takes the free block and the last two of text 0
-  REQUIRE(t.num_on_device(t.prompt(0, 17)) == 8);
-  CHECK(t.load(3, t.prompt(0, 17)));
-  CHECK(t.in_flight(Direction::kLoad).size() == 2);
-  CHECK(t.device.num_used() == 4);
-}
-
 TEST_CASE("a prompt that was loaded in part stays together in the queue, the tail first") {
   TwoPools t({.device = 5});
   t.evict_to_host(16, t.prompt(1, 12));
@@ -146,26 +137,23 @@ TEST_CASE("a prompt that was loaded in part stays together in the queue, the tai
 
 TEST_CASE("a load for which too few blocks are free changes nothing") {
   TwoPools t;
-  t.run(1, t.prompt(0, 12));
+  t.run(1, t.prompt(0, 16));
   t.offload_all();
-  t.run(1, t.prompt(5, 16));
-  t.compute(2, t.prompt(1, 4));
-  CHECK_FALSE(t.load(3, t.prompt(0, 13)));  // 3 blocks, and one for the token after them
+  t.compute(2, t.prompt(1, 8));  // two blocks stay free, and hold the first tokens of text 0
+  int64_t room = 5;              // more than there is
+  CHECK_THROWS_AS(t.load(3, t.prompt(0, 17), room), std::logic_error);
   CHECK_FALSE(t.manager.is_loading(3));
   CHECK(t.copies.queue().empty());
-  CHECK(t.device.num_used() == 1);
+  CHECK(t.device.num_used() == 2);
   t.manager.free(2);
-  CHECK(t.load(3, t.prompt(0, 13)));
+  room = 5;
+  CHECK(t.load(3, t.prompt(0, 17), room));
   CHECK(t.manager.is_loading(3));  // just enough
 }
 
 TEST_CASE("a load has the room that the requests before it leave") {
   TwoPools t({.device = 5, .host = 16});
-  for (const int text : {0, 1}) {
-    t.run(1, t.prompt(text, 8));
-    t.offload_all();
-  }
-  t.run(2, t.prompt(5, 20));  // evicts both
+  t.evict_two_to_host(t.prompt(5, 20));
   int64_t room = 5;
   CHECK(t.load(3, t.prompt(0, 9), room));  // two blocks are loaded, one is computed
   CHECK(room == 2);
@@ -174,27 +162,30 @@ TEST_CASE("a load has the room that the requests before it leave") {
 }
 
 TEST_CASE("a request that is loading has its blocks, and needs room for the others alone") {
-  TwoPools t;
-  t.evict_to_host(12, t.prompt(5, 16));
-  CHECK(t.load(3, t.prompt(0, 13)));  // three of four blocks are loaded
+  TwoPools t({.device = 5});
+  t.evict_to_host(16, t.prompt(1, 12));
+  CHECK(t.load(3, t.prompt(0, 17)));  // two of five blocks are here, and two are loaded
+  CHECK(t.device.num_used() == 4);
   int64_t room = 2;
-  CHECK(t.load(3, t.prompt(0, 13), room));
+  CHECK(t.load(3, t.prompt(0, 17), room));
   CHECK(room == 1);
-  CHECK(t.in_flight(Direction::kLoad).size() == 3);
-  CHECK(t.load(3, t.prompt(0, 13), room));
+  CHECK(t.in_flight(Direction::kLoad).size() == 2);
+  CHECK(t.load(3, t.prompt(0, 17), room));
   CHECK(room == 0);  // just enough
 }
 
 TEST_CASE("two requests that want the same blocks load them once") {
-  TwoPools t({.device = 6});
-  t.evict_to_host(8, t.prompt(1, 24));
-  CHECK(t.load(3, t.prompt(0, 9)));
-  CHECK(t.load(4, t.prompt(0, 12)));
-  CHECK(t.in_flight(Direction::kLoad).size() == 2);
+  TwoPools t({.device = 6, .host = 16});
+  t.evict_two_to_host(t.prompt(5, 24));
+  int64_t room = 12;
+  CHECK(t.load(3, t.prompt(0, 9), room));
+  CHECK(t.load(7, t.prompt(1, 9), room));
+  CHECK(t.load(4, t.prompt(0, 12), room));
+  CHECK(t.in_flight(Direction::kLoad).size() == 4);
   CHECK(t.manager.is_loading(4));
   t.run(5, t.prompt(0, 4));  // computes the first block: the load has the second one, too
-  CHECK(t.load(6, t.prompt(0, 9)));
-  CHECK(t.in_flight(Direction::kLoad).size() == 2);
+  CHECK(t.load(6, t.prompt(0, 9), room));
+  CHECK(t.in_flight(Direction::kLoad).size() == 4);
 }
 
 TEST_CASE("a request that wants more than another one loads waits for it first") {
@@ -206,15 +197,6 @@ TEST_CASE("a request that wants more than another one loads waits for it first")
   CHECK(t.manager.is_loading(4));
   int64_t room = 3;  // one too few: no block that is being loaded is its own
   CHECK_FALSE(t.load(4, t.prompt(0, 13), room));
-}
-
-TEST_CASE("two requests that wait for one load wait no longer when it is complete") {
-  TwoPools t({.device = 6});
-  t.evict_to_host(8, t.prompt(1, 24));
-  for (const int64_t id : {3, 4}) REQUIRE(t.load(id, t.prompt(0, 9)));
-  t.finish_all();
-  CHECK_FALSE(t.manager.is_loading(3));
-  CHECK_FALSE(t.manager.is_loading(4));
 }
 
 TEST_CASE("a load that cannot be started leaves both pools as they were") {

@@ -134,5 +134,6 @@ TEST_CASE("a block is loaded if that is quicker than to compute its tokens") {
   CHECK(is_worth_loading(kQuicker, {.seconds_per_token = 0, .seconds_per_block = 16}, 16));
   CHECK(is_worth_loading(kQuicker, {.seconds_per_token = 1, .seconds_per_block = 0}, 16));
   CHECK(is_worth_loading(kAlways, {.seconds_per_token = 1, .seconds_per_block = 99}, 16));
-  CHECK_FALSE(is_worth_loading(kNever, {}, 16));
+  CHECK_FALSE(is_worth_loading(kQuicker, {.seconds_per_token = 0.1, .seconds_per_block = 0.5}, 4));
+  CHECK_FALSE(is_worth_loading(kNever, {.seconds_per_block = 1}, 16));
 }

@@ -31,6 +31,10 @@ TEST_CASE("what was offloaded and overwritten is loaded with its old bits") {
   check_round_trip(stream());
 }
 
+TEST_CASE("blocks past 2^31 bytes are moved to where they belong") {
+  check_swaps_past_2_to_the_31(stream());
+}
+
 TEST_CASE("swap_blocks refuses what it cannot do before it writes") { check_refusals(stream()); }
 
 TEST_CASE("batches are numbered, and done in their order") {

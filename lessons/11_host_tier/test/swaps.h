@@ -204,6 +204,29 @@ inline void check_refusals(const kv::Stream& stream) {
   CHECK(pools.difference() == "");
 }
 
+/// Blocks of 32 bytes at places that no int holds: of the device's 2^27 only the last two are
+/// there.
+inline void check_swaps_past_2_to_the_31(const kv::Stream& stream) {
+  constexpr int kDevice = 1 << 27, kHost = (1 << 26) + 1;
+  const lesson05_test::BlockMemory device(1, kDevice, {32}, stream, 1, kDevice - 2);
+  const HostBlocks host(32, stream.device(), kHost);
+  const auto swap = [&](Direction direction, const Moves& moves) {
+    lesson11::swap_blocks(
+        {.regions = &device.regions, .host = &host, .direction = direction, .moves = moves},
+        stream);
+    stream.synchronize();
+  };
+  const Bytes bytes(32, 7);
+  lesson05_test::write_block(device.regions, kDevice - 2, bytes, stream);
+  swap(Direction::kOffload, {{kDevice - 2, kHost - 1}});
+  CHECK(std::memcmp(host.block(kHost - 1).data(), bytes.data(), bytes.size()) == 0);
+  swap(Direction::kLoad, {{kDevice - 1, kHost - 1}});
+  CHECK(lesson05_test::read_block(device.regions, kDevice - 1, stream) == bytes);
+  const lesson05_test::BlockMemory two(2, kDevice, {32}, stream, 1, kDevice - 1);
+  const auto layers = two.regions.list();
+  CHECK(layers[1].base - layers[0].base == int64_t{32} * kDevice);
+}
+
 /// Checks batches through one block, each of which reads what the one before wrote, and their jobs.
 inline void check_batches(const kv::Stream& passes, bool scales) {
   Pools pools({.head_dim = 16, .num_device = 4, .num_host = 4, .scales = scales}, passes);

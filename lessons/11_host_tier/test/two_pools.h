@@ -116,6 +116,14 @@ class TwoPools {
     offload_all();
     run(2, other);
   }
+  /// The same with the first 8 tokens of texts 0 and 1. `other` takes all of the device.
+  void evict_two_to_host(const Tokens& other) {
+    for (const int text : {0, 1}) {
+      run(1, prompt(text, 8));
+      offload_all();
+    }
+    run(2, other);
+  }
   /// All copies in flight end, and the manager has not been told.
   void end_copies() { copies.step(1 << 20); }
   void finish_all() {

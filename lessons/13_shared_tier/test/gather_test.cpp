@@ -25,6 +25,10 @@ TEST_CASE("gather_layer: regions of different sizes") {
   check_gathers({1'200, 1'200, 32}, stream());
 }
 
+TEST_CASE("gather_layer: a block past 2^31 bytes is copied to where it belongs") {
+  check_gathers_past_2_to_the_31(stream());
+}
+
 TEST_CASE("gather_layer refuses a layer or a block that is not there") {
   check_refused_gathers(stream());
 }

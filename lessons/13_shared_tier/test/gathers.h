@@ -3,7 +3,7 @@
 // Checks of gather_layer: all layers together make what lesson 11's swap_blocks() makes. For any
 // device.
 
-#include <doctest/doctest.h>
+#include "tests/support/readable.h"  // before the checks
 
 #include <algorithm>
 #include <cstring>
@@ -67,6 +67,19 @@ inline void check_gathers(const std::vector<int64_t>& bytes, const kv::Stream& s
   for (const BlockMove& move : some) {
     REQUIRE(std::ranges::equal(host.block(move.host), random.block(move.host)));
   }
+}
+
+/// Blocks of 32 bytes at places that no int holds: of the device's 2^27 only the last one is there.
+inline void check_gathers_past_2_to_the_31(const kv::Stream& stream) {
+  constexpr int kDevice = 1 << 27, kHost = (1 << 26) + 1;
+  const lesson05_test::BlockMemory device(1, kDevice, {32}, stream, 1, kDevice - 1);
+  const lesson13::HostBlocks host(32, stream.device(), kHost);
+  kv::fill_bytes(device.regions.list()[0].block(kDevice - 1), 0x11, 32, stream);
+  const Moves moves{{kDevice - 1, kHost - 1}};
+  lesson13::gather_layer({.regions = &device.regions, .host = &host, .layer = 0, .moves = moves},
+                         stream);
+  stream.synchronize();
+  CHECK(all_are(host.block(kHost - 1), std::byte{0x11}));
 }
 
 inline void check_refused_gathers(const kv::Stream& stream) {

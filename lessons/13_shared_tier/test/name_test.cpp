@@ -1,6 +1,6 @@
 // Tests of lesson 13's names and values.
 
-#include <doctest/doctest.h>
+#include "tests/support/readable.h"  // before the checks
 
 #include <array>
 #include <numeric>
@@ -56,11 +56,11 @@ TEST_CASE("a name is the SHA-256 of the parent's name and the tokens") {
 }
 
 TEST_CASE("names depend on the model, the salt and every token before, and on nothing else") {
-  const auto tokens = some_tokens(11);
+  const auto tokens = some_tokens(12);
   const auto names = names_of(1, tokens, 4);
-  REQUIRE(names.size() == 2);
-  CHECK(names == names_of(1, tokens, 4));
-  auto grown = names_of(1, std::span(tokens).first(5), 4);
+  REQUIRE(names.size() == 3);
+  CHECK(names[2] == name_of(names[1], std::span(tokens).last(4)));
+  auto grown = names_of(1, std::span(tokens).first(7), 4);
   CHECK(grown.size() == 1);
   extend_names(grown, root_name(1), tokens, 4);
   CHECK(grown == names);
@@ -90,11 +90,13 @@ TEST_CASE("a value gives back the content and its checksum") {
     Stored stored(secret);
     CHECK(stored.decoded(stored.value) == lesson12::checksum_of(stored.content));
     CHECK(stored.back == stored.content);
+    const std::string wrong = stored.format.encode(stored.name, stored.tokens, 0, stored.content);
+    CHECK_FALSE(stored.decoded(wrong).has_value());
   }
 }
 
 TEST_CASE("every changed bit of a value is found") {
-  for (const char* secret : {"", "common"}) {
+  for (const char* secret : {"", "secret 84"}) {  // its HMAC here begins with a zero
     Stored stored(secret);
     for (size_t bit = 0; bit < 8 * stored.value.size(); ++bit) {
       std::string bad = stored.value;
@@ -110,7 +112,9 @@ TEST_CASE("a value of any other length is refused") {
   for (size_t size = 0; size < stored.value.size(); ++size) {
     CHECK_FALSE(stored.decoded(std::string_view(stored.value).substr(0, size)).has_value());
   }
+  CHECK_FALSE(stored.decoded({}).has_value());
   CHECK_FALSE(stored.decoded(stored.value + "x").has_value());
+  CHECK_FALSE(stored.decoded(stored.value + std::string(32, 'x')).has_value());  // as long as a sum
 }
 
 TEST_CASE("a value under another name, of other tokens or of another model is refused") {

@@ -1,6 +1,6 @@
 // The page: blocks that travel, are damaged and poisoned, in the lesson's own classes.
 
-#include <doctest/doctest.h>
+#include "tests/support/readable.h"  // before the checks
 
 #include <algorithm>
 #include <memory>

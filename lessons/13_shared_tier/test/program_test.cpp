@@ -1,6 +1,6 @@
 // The program of lesson 13, and what it prints.
 
-#include <doctest/doctest.h>
+#include "tests/support/readable.h"  // before the checks
 
 #include <nlohmann/json.hpp>
 

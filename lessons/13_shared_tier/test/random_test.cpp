@@ -2,9 +2,9 @@
 // reads holds K and V of its tokens. KV_RANDOM_OPS sets the number of operations, KV_RANDOM_SEED
 // the seed.
 
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include "tests/support/readable.h"  // before the checks
 
 #include <array>
 #include <atomic>

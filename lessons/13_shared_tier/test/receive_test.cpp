@@ -18,6 +18,7 @@ using namespace lesson13;
 using Tokens = std::vector<int32_t>;
 
 const Tokens kPrompt{1, 1, 2, 2, 3, 3, 9};  // three full blocks, and one token
+const ExtraKeys kSalt{{lesson06::ExtraKey::Kind::kSalt, "tenant"}};  // of all requests
 
 struct Machine {
   explicit Machine(BlockStore& store, int host_blocks = 16, int check_every = 0)
@@ -27,9 +28,9 @@ struct Machine {
 
   /// Computes blocks of a prompt. `to_host`: they are copied to the host, and put into the store.
   void compute(int64_t id, const Tokens& tokens, bool to_host) {
-    if (to_host) tier.add(id, tokens, {}, false);
+    if (to_host) tier.add(id, tokens, kSalt, false);
     const auto size = static_cast<int>(tokens.size());
-    lesson06::BlockHashes hashes;
+    lesson06::BlockHashes hashes(kSalt);
     REQUIRE(manager.allocate_slots(id, size));
     const auto blocks = manager.table(id).block_ids();
     for (int i = 0; i < size / 2; ++i) {
@@ -52,7 +53,7 @@ struct Machine {
   /// Blocks of the prompt on the device, and after those in the host. All of the host's blocks
   /// match their checksums, and none is in use.
   std::vector<int> found(const Tokens& tokens) {
-    lesson06::BlockHashes hashes;
+    lesson06::BlockHashes hashes(kSalt);
     const auto computed = manager.get_computed_blocks(tokens, hashes);
     const auto in_host = manager.find_in_host(tokens, hashes, computed);
     for (const int32_t id : in_host) {
@@ -88,7 +89,7 @@ TEST_CASE_FIXTURE(Stored, "blocks that come go on where those of the device or o
     Machine machine(store);
     machine.compute(1, {1, 1}, in_host);
     if (in_host) machine.overwrite_device();
-    REQUIRE(machine.tier.add(2, kPrompt, {}, true));
+    REQUIRE(machine.tier.add(2, kPrompt, kSalt, true));
     machine.tier.complete();
     CHECK(machine.tier.metrics().num_fetched == 2);
     CHECK(machine.found(kPrompt) == (in_host ? std::vector{0, 3} : std::vector{1, 2}));
@@ -98,7 +99,7 @@ TEST_CASE_FIXTURE(Stored, "blocks that come go on where those of the device or o
 TEST_CASE_FIXTURE(Stored, "blocks that come after one that is gone meanwhile are dropped") {
   Machine machine(store);
   machine.compute(1, {1, 1}, false);
-  REQUIRE(machine.tier.add(2, kPrompt, {}, true));
+  REQUIRE(machine.tier.add(2, kPrompt, kSalt, true));
   machine.overwrite_device();
   machine.tier.complete();
   CHECK(machine.tier.metrics().num_fetched == 2);
@@ -110,7 +111,7 @@ TEST_CASE_FIXTURE(Stored, "of the blocks that come the host gets those that it l
   for (const bool in_host : {false, true}) {  // else the device alone has computed two meanwhile
     CAPTURE(in_host);
     Machine machine(store);
-    REQUIRE(machine.tier.add(2, kPrompt, {}, true));
+    REQUIRE(machine.tier.add(2, kPrompt, kSalt, true));
     machine.compute(3, {1, 1, 2, 2}, in_host);
     machine.tier.complete();
     CHECK(machine.tier.metrics().num_fetched == 3);
@@ -123,7 +124,7 @@ TEST_CASE_FIXTURE(Stored, "of the blocks that come the host gets those that it l
 
 TEST_CASE_FIXTURE(Stored, "a host with room for two blocks gets the first two") {
   Machine machine(store, 2);
-  REQUIRE(machine.tier.add(2, kPrompt, {}, true));
+  REQUIRE(machine.tier.add(2, kPrompt, kSalt, true));
   machine.tier.complete();
   CHECK(machine.found(kPrompt) == std::vector{0, 2});
 }
@@ -133,8 +134,8 @@ TEST_CASE_FIXTURE(Stored, "equal tokens after different blocks come as different
   put(a);
   put(b);
   Machine machine(store);
-  REQUIRE(machine.tier.add(1, a, {}, true));
-  REQUIRE(machine.tier.add(2, b, {}, true));
+  REQUIRE(machine.tier.add(1, a, kSalt, true));
+  REQUIRE(machine.tier.add(2, b, kSalt, true));
   machine.tier.complete();
   CHECK(machine.manager.host().num_cached() == 4);
 }
@@ -143,10 +144,11 @@ TEST_CASE_FIXTURE(Stored,
                   "the digests of blocks that come to be checked are noted by their names") {
   Machine machine(store, 16, 1);
   machine.compute(1, {1, 1}, false);
-  REQUIRE(machine.tier.add(2, kPrompt, {}, true));
+  const Tokens longer{1, 1, 2, 2, 3, 3, 4, 4, 9};  // the store lacks the last full block
+  REQUIRE(machine.tier.add(2, longer, kSalt, true));
   machine.tier.complete();
   CHECK(machine.manager.host().num_cached() == 0);
-  machine.compute(2, kPrompt, false);
+  machine.compute(2, longer, false);
   machine.tier.settle();
   CHECK(machine.tier.metrics().num_checked == 2);
   CHECK(machine.tier.metrics().num_poisoned == 0);

@@ -2,8 +2,8 @@
 
 // Redis servers of a test. Where there is no redis-server, a test says so and passes.
 
-#include <doctest/doctest.h>
 #include <unistd.h>
+#include "tests/support/readable.h"  // before the checks
 
 #include <chrono>
 #include <memory>

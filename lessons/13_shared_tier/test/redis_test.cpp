@@ -1,7 +1,8 @@
 // Tests of Redis as the store, and of all that can happen to it. They start servers of their own;
 // where there is no redis-server, they say so and pass.
 
-#include <doctest/doctest.h>
+#include "tests/support/readable.h"  // before the checks
+
 #include <signal.h>
 
 #include <chrono>

@@ -2,7 +2,7 @@
 
 // Checks that servers over one store give the bits of lesson 02. For any device.
 
-#include <doctest/doctest.h>
+#include "tests/support/readable.h"  // before the checks
 
 #include "lessons/08_scheduler/test/served.h"
 #include "lessons/13_shared_tier/cli/memory_store.h"

@@ -1,6 +1,6 @@
 // The parts of the benchmark: ways to keep K and V, and their distance from fp32.
 
-#include <doctest/doctest.h>
+#include "tests/support/readable.h"  // before the checks
 
 #include "cli/rounded_attention.h"
 #include "tests/support/shipped_model.h"

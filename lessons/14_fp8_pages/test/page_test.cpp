@@ -1,6 +1,6 @@
 // The page of lesson 14, without a window.
 
-#include <doctest/doctest.h>
+#include "tests/support/readable.h"  // before the checks
 
 #include "lessons/14_fp8_pages/page/page.h"
 #include "tests/viz/fake_ui.h"

@@ -1,6 +1,6 @@
 // The programs of lesson 14: what they print, and what they refuse.
 
-#include <doctest/doctest.h>
+#include "tests/support/readable.h"  // before the checks
 
 #include <nlohmann/json.hpp>
 

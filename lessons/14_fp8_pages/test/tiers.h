@@ -3,7 +3,7 @@
 // Codes and scales on their way: servers of lessons 12 and 13, made over a cache in FP8. Whatever
 // has travelled, the bits are those of rounded rows. For any device.
 
-#include <doctest/doctest.h>
+#include "tests/support/readable.h"  // before the checks
 
 #include <filesystem>
 #include <map>
