@@ -350,6 +350,17 @@ test('after the idea there is the visualizer, or why there is none', async () =>
     const fits = await page.waitForFunction((room) => document.querySelector('.visualizer iframe').getBoundingClientRect().height <= room, height - 64).catch(() => null)
     assert.ok(fits, `picture and player are on the screen of ${width}x${height} at once`)
   }
+  await page.setViewportSize({ width: 390, height: 844 })
+  await page.reload()
+  const [poster, picture, sign] = await Promise.all(['.poster', '.poster img', '.poster span'].map((name) => page.locator(name).first().boundingBox()))
+  assert.ok(picture.height > 100 && poster.height < picture.height + 80, `a picture of ${picture.height} in a place of ${poster.height}`)
+  const middle = ({ y, height }) => y + height / 2
+  assert.ok(sign.width === 72 && sign.height === 72 && Math.abs(middle(sign) - middle(picture)) < 2, 'its round sign is in its middle')
+  await page.getByText('Start the page here').click()
+  await page.waitForFunction(() => {
+    const { top, bottom, width, height } = document.querySelector('.visualizer iframe').getBoundingClientRect()
+    return width > 380 && height > 700 && top >= 48 && bottom <= innerHeight
+  })
   await page.goto(`${base}viz/ladder.html`)
   assert.equal(await page.evaluate(() => document.querySelectorAll('tbody a')[4].pathname), base + lesson.slice(1))
   await page.goto(`${base}viz/index.html#page=05`)

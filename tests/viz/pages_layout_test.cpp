@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -161,6 +162,64 @@ TEST_CASE("on a phone held sideways each page begins with its own controls, whic
              control.y >= side.y && control.y + control.h <= side.bottom();
     };
     CHECK(std::ranges::any_of(shell.probe().controls, can_be_clicked));
+  }
+}
+
+TEST_CASE("on a phone held upright large buttons fit a finger, and one scroll reaches all others") {
+  viz::Shell shell(make_pages, viz::load_shipped(KV_SOURCE_DIR));
+  bool shows_more = false;
+  for (const auto& page : make_pages()) {
+    CAPTURE(page->info().lesson);
+    shell.select(page->info().lesson);
+    for (const auto& size : {std::pair{390, 812}, {390, 632}, {360, 560}}) {
+      CAPTURE(size.first);
+      CAPTURE(size.second);
+      viz::Headless ui(shell, size.first, size.second, 1);
+      ui.frame();
+      const auto& controls = shell.probe().controls;
+      std::vector<std::string> large{"undo", "reset"};
+      for (const auto& action : shell.session().page().actions()) large.push_back(action.name);
+      for (const std::string& name : large) {
+        CAPTURE(name);
+        CHECK(controls.at(name).h >= 44);
+        CHECK(controls.at(name).visible);
+        CHECK_FALSE(controls.at(name).cut);
+      }
+      ui.click("down");
+      ui.frame();
+      if (controls.contains("more") && !shows_more) ui.click("more");
+      shows_more |= controls.contains("more");
+      std::set<std::string> seen;
+      for (int i = 0; i < 100; ++i) {
+        for (const auto& [name, control] : controls) {
+          if (control.visible) seen.insert(name);
+        }
+        shell.pan(i == 0 ? 9999.0f : -50);
+        ui.frame();
+      }
+      for (const auto& [name, control] : controls) {
+        CAPTURE(name);
+        if (control.is_button && !name.starts_with("tab ")) CHECK(seen.contains(name));
+      }
+    }
+  }
+}
+
+TEST_CASE("on a phone the beam search of page 05 goes on by hand") {
+  const char* const file = KV_SOURCE_DIR "/lessons/05_refcount_cow/scenarios/beam_search.txt";
+  for (const int high : {632, 812}) {
+    CAPTURE(high);
+    viz::Shell shell(make_pages, {});
+    shell.load(viz::Scenario::load(file));
+    shell.session().go_to_step(shell.session().num_steps());
+    viz::Headless ui(shell, 390, high, 1);
+    ui.frame();
+    if (high == 632) ui.click("down");  // else the button can be seen
+    for (const char* name : {"more", "all/append 1", "all/append 1"}) {
+      ui.frame();
+      ui.click(name);
+    }
+    CHECK(shell.session().log().back().text.starts_with("append 1 to A, B, C, D"));
   }
 }
 

@@ -15,6 +15,10 @@ namespace {
 
 constexpr auto make_pages = kvtest::pages_of<kvtest::CountingPage>;
 
+struct OtherPage : kvtest::CountingPage {
+  OtherPage() : CountingPage("03") {}
+};
+
 viz::Scenario story() { return viz::Scenario::parse(kvtest::kStory, "story"); }
 
 }  // namespace
@@ -32,6 +36,7 @@ TEST_CASE("in a window as narrow as a phone nothing lies on anything else") {
       REQUIRE(shell.probe().controls.contains(name));
       const viz::Probe::Control& control = shell.probe().controls.at(name);
       CHECK(control.x + control.w <= wide);
+      CHECK(control.h >= 44);
       for (const viz::Probe::Control& other : seen) {
         const bool beside = control.x >= other.x + other.w || other.x >= control.x + control.w;
         const bool below = control.y >= other.y + other.h || other.y >= control.y + control.h;
@@ -72,6 +77,49 @@ TEST_CASE("on a phone a picture is as wide as its place, and a finger pans it up
   CHECK(shell.probe().controls.at("close").visible);
   viz::Headless window(shell, 1280, 800, 1);
   CHECK_FALSE(shell.pans(195, 200));  // all of it can be seen
+}
+
+TEST_CASE("on a phone held upright one finger scrolls the picture and all that is below it") {
+  viz::Shell shell(kvtest::pages_of<kvtest::CountingPage, OtherPage>, {story()});
+  viz::Headless phone(shell, 390, 640, 1);
+  const auto& controls = shell.probe().controls;
+  const auto y = [&](const char* name) { return controls.at(name).y; };
+  phone.frame();
+  CHECK_FALSE(controls.at("one").visible);
+  phone.click("down");  // what is below is named, and leads there
+  phone.frame();
+  CHECK_FALSE(controls.contains("down"));
+  for (const char* name : {"one", "film/story"}) CHECK(controls.at(name).visible);
+  const float button = y("one"), film = y("film/story");
+  REQUIRE(shell.pans(195, button, 1));
+  CHECK_FALSE(shell.pans(195, button, -1));  // its end
+  shell.pan(20);
+  phone.frame();
+  phone.frame();
+  CHECK(y("one") == doctest::Approx(button + 20));
+  CHECK(y("film/story") == doctest::Approx(film + 20));
+  phone.click("one");  // a control stays below the finger
+  for (int frame = 0; frame < 3; ++frame) phone.frame(0.05);
+  CHECK(shell.session().page().counter("value") == 1);
+  CHECK(y("one") == doctest::Approx(button + 20));
+  phone.click("help");
+  phone.frame();
+  CHECK_FALSE(shell.pans(195, 300));  // the help lies over it
+  phone.click("help");
+  shell.pan(-20);
+  phone.frame();
+  phone.frame();
+  phone.click("film/story");
+  phone.frame();
+  CHECK(controls.contains("down"));  // a film begins at the top of the page
+  shell.pan(-900);
+  phone.frame();
+  phone.frame();
+  CHECK_FALSE(controls.contains("down"));
+  shell.select("03");
+  phone.frame();
+  phone.frame();
+  CHECK(controls.contains("down"));  // so does another page
 }
 
 TEST_CASE("on a phone held sideways controls have room for a finger, beside the picture") {

@@ -197,6 +197,23 @@ testOn('?page=5', 'a link may have its words after a question mark; title and ad
   assert.equal((await state(page)).page, '07')
 })
 
+testOn('', 'Back and Forward lead to the pages that were opened before and after, as they were left', async (page) => {
+  const isAt = (lesson) => page.waitForFunction((wanted) => visualizer.state().page === wanted && document.title.startsWith(`${wanted} `), lesson)
+  const step = async (go, lesson, hash) => {
+    await go
+    await isAt(lesson)
+    assert.equal(await page.evaluate(() => location.hash), hash)
+  }
+  await step(click(page, 'tab 05'), '05', '#page=05')
+  await click(page, 'new')
+  await page.waitForFunction(() => visualizer.state().counters.sequences === 2)
+  await step(click(page, 'tab 07'), '07', '#page=07')
+  await step(page.goBack(), '05', '#page=05')
+  assert.equal((await state(page)).counters.sequences, 2)
+  await step(page.goBack(), '01', '')
+  await step(page.goForward(), '05', '#page=05')
+})
+
 testOn('#page=99', 'the page says what is wrong with a link', async (page) => {
   assert.match((await state(page)).notice, /^there is no page 99; there are 01 02 /)
   await page.evaluate(() => { location.hash = 's=~' })

@@ -44,8 +44,8 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
   if (parts.tabs) layout.tabs = from_top(kTabs);
   if (parts.player) {
     const float tall = !upright     ? (sideways ? 32.0f : 36.0f)
-                       : parts.film ? 2 * kTouch + kGap
-                                    : kTouch;
+                       : parts.film ? 2 * kFinger + kGap
+                                    : kFinger;
     layout.player = from_bottom(kEdge, inner, tall);
   }
   const bool counts_apart = !parts.side || (upright && parts.actions);
@@ -60,15 +60,17 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
   } else {
     if (upright && parts.actions) {
       const float rows = parts.side ? 2 : 3;  // Undo and Reset stand there, too
-      layout.actions = from_bottom(kEdge, inner, rows * (kTouch + kGap) - kGap);
+      layout.actions = from_bottom(kEdge, inner, rows * (kFinger + kGap) - kGap);
     }
     layout.sentence = from_bottom(kEdge, inner, upright ? 68.0f : height < 720 ? 46.0f : 54.0f);
     if (parts.side && !upright) layout.side = {kEdge + inner - side, top, side, bottom - top};
   }
   if (parts.actions && !upright) layout.actions = from_bottom(kEdge, wide, kActions);
   layout.main = {kEdge, top, wide, bottom - top};
-  if (upright && parts.side) {  // the picture, and the rest below it
-    layout.main.h = std::round((parts.actions ? 0.72f : 0.6f) * layout.main.h);
+  if (upright && parts.side) {  // the picture, and below it enough of the rest to be noticed
+    layout.page = layout.main;
+    layout.main.h =
+        parts.actions ? layout.main.h - kTouch - 2 * kGap : std::round(0.6f * layout.main.h);
     const float y = layout.main.bottom() + kGap;
     layout.side = {kEdge, y, inner, bottom - y};
   }

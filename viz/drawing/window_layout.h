@@ -8,22 +8,24 @@
 namespace viz {
 
 /// The page's picture has most of the window. The parts beside and below it keep their size, so
-/// that nothing jumps while a scenario plays. On a phone held upright nothing is beside it, and the
-/// player of a film has two rows. On a phone held sideways the sentence is below the controls,
-/// which leaves its row to the picture. In points.
+/// that nothing jumps while a scenario plays. On a phone held upright the side is below it, both
+/// scroll as one, and the player of a film has two rows. On a phone held sideways the sentence is
+/// below the controls, which leaves its row to the picture. In points.
 struct WindowLayout {
   Place tabs;             // on top
   Place main;             // the page's picture
   Place actions;          // the large buttons below it
   Place counters;         // in a row above the picture; empty: they are in the side
-  Place side;             // counters, controls, log; below the picture on a phone held upright
+  Place side;             // counters, controls, log
+  Place page;             // of a phone held upright: it shows `main` and, scrolled, all of `side`
   Place sentence;         // what the scenario says, or what happened
   Place player;           // at the bottom
   bool on_phone = false;  // controls have room for a finger, and the picture scrolls
   bool upright = false;   // a phone held upright
 };
 inline constexpr float kTouch = 32;    // points: the least height of a control for a finger
-inline constexpr float kActions = 38;  // the height of a large button
+inline constexpr float kFinger = 44;   // of a large button and the player on a phone held upright
+inline constexpr float kActions = 38;  // the height of a large button elsewhere
 /// What there is in the window; what there is not leaves its room to the picture.
 struct Parts {
   bool tabs = true, actions = false, side = true, player = true;

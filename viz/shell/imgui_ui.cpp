@@ -54,7 +54,7 @@ std::string id_of(std::string_view label, std::string_view name) {
 void ImGuiUi::begin_frame(float scale, float least) {
   scale_ = scale;
   least_ = least;
-  const ImVec2 around = padding(9, 5);
+  const ImVec2 around = padding(9, 5, least_);
   ImGui::GetStyle().FramePadding = ImVec2(std::floor(around.x), std::floor(around.y));
   if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) probe_.focused.clear(), refused_.clear();
   stops_.clear();
@@ -64,10 +64,9 @@ void ImGuiUi::begin_frame(float scale, float least) {
 }
 
 /// Frame padding around a text of the current font, in pixels. It is at least x and y points, and
-/// makes a control at least least_ points high.
-ImVec2 ImGuiUi::padding(float x, float y) const {
-  return {x * scale_,
-          std::max(y * scale_, std::ceil((least_ * scale_ - ImGui::GetFontSize()) / 2))};
+/// makes a control at least `least` points high.
+ImVec2 ImGuiUi::padding(float x, float y, float least) const {
+  return {x * scale_, std::max(y * scale_, std::ceil((least * scale_ - ImGui::GetFontSize()) / 2))};
 }
 
 std::vector<std::string> ImGuiUi::take_commands() {
@@ -196,10 +195,10 @@ void ImGuiUi::begin_large(float height) {
 
 void ImGuiUi::end_large() { ImGui::PopStyleVar(); }
 
-void ImGuiUi::begin_small() {
+void ImGuiUi::begin_small(float least) {
   const ImVector<ImFont*>& fonts = ImGui::GetIO().Fonts->Fonts;
   ImGui::PushFont(fonts[fonts.Size - 1]);
-  ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, padding(7, 3));
+  ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, padding(7, 3, std::max(least, least_)));
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, ImVec2(6 * scale_, 5 * scale_));
 }
 

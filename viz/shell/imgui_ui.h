@@ -35,6 +35,7 @@ class ImGuiUi : public Ui {
   void begin_frame(float scale, float least = 0);
   /// Commands that the page's controls queued in this frame.
   std::vector<std::string> take_commands();
+  size_t num_commands() const { return commands_.size(); }
   const Probe& probe() const { return probe_; }
 
   /// For the shell's own controls: the same as button(), with nothing queued.
@@ -56,8 +57,8 @@ class ImGuiUi : public Ui {
   /// Buttons of this height, in points.
   void begin_large(float height);
   static void end_large();
-  /// Small letters, little room: for a narrow column.
-  void begin_small();
+  /// Small letters, little room: for a narrow column. Buttons are at least `least` points high.
+  void begin_small(float least = 0);
   void end_small();
 
   void run(std::string command) override;
@@ -80,7 +81,7 @@ class ImGuiUi : public Ui {
   bool mouse_clicked() const override;
 
  private:
-  ImVec2 padding(float x, float y) const;
+  ImVec2 padding(float x, float y, float least) const;
   size_t stop(bool backward) const;
   bool was_clicked() const;
   void place(float width);

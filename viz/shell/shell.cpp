@@ -72,7 +72,9 @@ std::string Shell::other_page_with(const std::string& verb) const {
 
 /// Shows a page. The notice of the page before goes.
 void Shell::go_to_tab(size_t index) {
-  if (std::exchange(current_, index) != index) notice_.clear();
+  if (std::exchange(current_, index) == index) return;
+  notice_.clear();
+  to_top_ = true;
 }
 
 bool Shell::is_busy() const {
@@ -156,9 +158,9 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   ImGui::PopStyleVar();
   if (layout.tabs.h > 0) draw_tabs(layout.tabs);
   if (counts_apart) draw_counters(layout.counters);
-  draw_main(layout.main, picture_part(layout), seconds);
+  draw_main(layout, seconds);
   if (layout.actions.h > 0) draw_actions(layout.actions);
-  if (layout.side.h > 0) draw_side(layout.side, !counts_apart);
+  if (layout.side.h > 0 && layout.page.h == 0) draw_side(layout.side, !counts_apart);
   draw_sentence(layout.sentence);
   if (layout.player.h > 0) draw_player(layout.player);
   if (help_) draw_help();
@@ -231,7 +233,8 @@ void Shell::follow_page(const Room& room, const Room& figures, double seconds) {
     if (here.revision != here.session->revision()) notice_.clear();
     const bool moves = motion && (seconds > 0 || held_ >= 0);
     Scene scene = page.scene(room);
-    if (on_phone_ && same_room) changed_ = changed_place(here.stage.scene(), scene);
+    const bool scrolls = on_phone_ && same_room && !std::exchange(pressed_below_, false);
+    if (scrolls) changed_ = changed_place(here.stage.scene(), scene);
     show(here.stage, std::move(scene), moves);
     show(here.figures, figures_of(page, figures), moves);
   } else if (here.selected != page.selected() || ImGui::IsAnyItemActive()) {
@@ -256,6 +259,7 @@ void Shell::play_film(const Scenario& film) {
   try {
     load(film);
     session().playing = true;
+    to_top_ = true;
   } catch (const kv::UserError& error) {
     notice_ = error.what();
   }

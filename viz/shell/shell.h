@@ -66,7 +66,7 @@ class Shell {
   void press(int key, bool ctrl, bool shift) { pressed_.push_back({key, ctrl, shift}); }
   /// Tab stays in the window: it leads to a control.
   bool takes_tab(bool backward) const;
-  /// A finger moves a picture that is taller than its place; whether there is more of it that way.
+  /// A finger moves a page or picture that is taller than its place; whether more is that way.
   void pan(float down) {
     pan_ += down;
     changed_ = {};
@@ -135,12 +135,14 @@ class Shell {
   void draw_tabs(const Place& at);
   void draw_page_tabs(float width);
   void draw_tab(size_t index, bool titled);
-  void draw_main(const Place& at, float part, double seconds);
+  void draw_main(const WindowLayout& layout, double seconds);
+  void draw_way_down(const Place& page);
   void draw_actions(const Place& at);
   void draw_films(const Room& room, bool in_column);
   void draw_counters(const Place& at);
   void draw_controls();
   void draw_side(const Place& at, bool counts);
+  void draw_side_parts(float width, bool counts);
   void draw_log();
   void draw_sentence(const Place& at);
   void draw_player(const Place& at);
@@ -172,8 +174,10 @@ class Shell {
   float speed_ = 1, held_ = -1;
   float pan_ = 0;       // pixels, since the last frame
   float scrolled_ = 0;  // 0: its top is seen, 1: its end
-  Place panned_ = {};   // the picture's place in pixels; empty: all of it can be seen
+  Place panned_ = {};   // what a finger moves, in pixels; empty: all of it can be seen
   Place changed_ = {};  // part of the picture that it scrolls to; empty: it stands still
+  bool to_top_ = false, to_side_ = false;  // the page scrolls there
+  bool pressed_below_ = false;             // a command is one of a control below the picture
   CommandLine command_line_;
   std::string open_name_;
   std::string notice_;

@@ -125,22 +125,46 @@ void Shell::draw_tabs(const Place& at) {
   ImGui::EndChild();
 }
 
-void Shell::draw_main(const Place& at, float part, double seconds) {
+/// The picture; on a phone held upright with the side below it.
+void Shell::draw_main(const WindowLayout& layout, double seconds) {
+  const bool is_all = layout.page.h > 0;
+  const Place& at = is_all ? layout.page : layout.main;
+  const float part = picture_part(layout);
   Stage& stage = tab().stage;
   const bool fits = part * stage.scene().room().h < at.h + 1;  // rounded as its place is
-  begin("page", at, false, fits ? kFixed : 0);
+  begin("page", at, false, fits && !is_all ? kFixed : 0);
   panned_ = {};
   const SceneClick click = draw_scene(ui_, stage.scene(), stage.drawn(), part);
   pan_picture(part, seconds);
+  if (std::exchange(to_top_, false)) ImGui::SetScrollY(0);
   if (!click.command.empty()) ui_.run(click.command);
   if (!click.selects.empty()) session().page().select(click.selects);
+  bool has_more = false;  // below what is seen of the page
+  if (is_all) {
+    const float above = ImGui::GetCursorPosY(), rest = ImGui::GetScrollMaxY();
+    if (std::exchange(to_side_, false)) ImGui::SetScrollY(above);
+    has_more = std::min(above, rest) > ImGui::GetScrollY() + 1;
+    draw_side_parts(part * stage.scene().room().w, layout.counters.h == 0);
+  }
+  ImGui::EndChild();
+  if (has_more) draw_way_down(at);
+}
+
+/// Over the end of what is seen of a page: what is below it, and a way there.
+void Shell::draw_way_down(const Place& page) {
+  const bool has_films = session().scenario() == nullptr && !tab().films.empty();
+  const std::string label = has_films ? "\u2193 Controls, films" : "\u2193 Controls";
+  const float wide = button_width(label) / ui_.scale();
+  begin("way down", {page.right() - 18 - wide, page.bottom() - kTouch, wide, kTouch}, false,
+        kFixed);
+  if (ui_.shell_button("down", label, "What is below the picture")) to_side_ = true;
   ImGui::EndChild();
 }
 
 /// Inside a text Undo and Reset stand beside them.
 void Shell::draw_actions(const Place& at) {
   begin("actions", at, false, kFixed);
-  ui_.begin_large(upright_ ? kTouch + 1 : at.h);  // whole pixels round down
+  ui_.begin_large(upright_ ? kFinger + 1 : at.h);  // whole pixels round down
   session().page().buttons(ui_, session().page().actions());
   if (!parts().player) {
     ui_.same_line();
@@ -178,13 +202,21 @@ void Shell::draw_controls() {
   if (acts &&
       ui_.shell_button("more", shows_more_ ? "Less" : "More", "Rarer commands, and fields")) {
     shows_more_ = !shows_more_;
+    to_side_ = shows_more_ && upright_;
   }
+  const size_t queued = ui_.num_commands();
   if (!acts || shows_more_) session().page().draw(ui_);
+  if (ui_.num_commands() > queued) pressed_below_ = upright_;
   ui_.divider();
 }
 
 void Shell::draw_side(const Place& at, bool counts) {
   begin("side", at, true, on_phone_ ? ImGuiWindowFlags_NoScrollbar : 0);
+  draw_side_parts(at.w - 2 * kSidePad, counts);
+  ImGui::EndChild();
+}
+
+void Shell::draw_side_parts(float width, bool counts) {
   ui_.begin_small();
   const bool low = on_phone_ && !upright_;  // the counters alone would fill it
   if (low) draw_controls();
@@ -195,19 +227,21 @@ void Shell::draw_side(const Place& at, bool counts) {
   if (!low) draw_controls();
   if (is_small_ && session().scenario() == nullptr) {
     const auto count = static_cast<float>(tab().films.size());
-    draw_films({at.w - 2 * kSidePad, count * (kTouch + 8)}, true);
+    draw_films({width, count * (kTouch + 8)}, true);
   }
   draw_log();
   ui_.end_small();
-  ImGui::EndChild();
 }
 
-/// Draws the last lines that there is room for, the newest first.
+/// Draws the last lines that there is room for, the newest first; a few where all scrolls.
 void Shell::draw_log() {
   const std::vector<Session::LogLine>& log = session().log();
-  if (log.empty() || ImGui::GetContentRegionAvail().y < 2 * ImGui::GetFrameHeight()) return;
+  const float few = upright_ ? 8 * ImGui::GetTextLineHeightWithSpacing() : 0;
+  const float room = std::max(ImGui::GetContentRegionAvail().y, few);
+  if (log.empty() || room < 2 * ImGui::GetFrameHeight()) return;
   ui_.hint("What happened");
-  const float left = ImGui::GetContentRegionAvail().y, wide = ImGui::GetContentRegionAvail().x;
+  const float left = room - ImGui::GetTextLineHeightWithSpacing();
+  const float wide = ImGui::GetContentRegionAvail().x;
   float used = 0;
   for (size_t i = log.size(); i-- > 0;) {
     const std::string& text = log[i].text;
@@ -261,7 +295,7 @@ void Shell::draw_player(const Place& at) {
   const bool told = s.scenario() != nullptr;
   const bool films = !told;                               // to choose from
   const bool plays = told || s.page().actions().empty();  // or its own buttons play a live run
-  if (on_phone_) ui_.begin_small();
+  if (on_phone_) ui_.begin_small(upright_ ? kFinger : 0);
   if (plays) draw_play_buttons();
   const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 4 * ImGui::GetFontSize();
   float rest = 0;

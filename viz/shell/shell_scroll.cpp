@@ -1,4 +1,4 @@
-// Scrolling of a picture that is taller than its place: by a finger, and to its changed part.
+// Scrolling of a page or picture that is taller than its place: by a finger, and to what changed.
 
 #include <imgui.h>
 
@@ -12,7 +12,8 @@ namespace viz {
 
 void Shell::pan_picture(float part, double seconds) {
   const float by = std::exchange(pan_, 0.0f);
-  if (ImGui::GetScrollMaxY() == 0) {
+  const bool is_covered = help_ || opening_ || listing_;
+  if (ImGui::GetScrollMaxY() == 0 || is_covered) {
     changed_ = {};
     return;
   }

@@ -47,7 +47,8 @@ function tell(text) {
 
 function openWhatTheAddressSays() {
   const wanted = address()
-  const page = /^[1-9]$/.test(wanted.get('page')) ? `0${wanted.get('page')}` : wanted.get('page') ?? ''
+  const named = wanted.get('page') ?? (wanted.has('s') ? '' : lessons[0].slice(0, 2))
+  const page = /^[1-9]$/.test(named) ? `0${named}` : named
   let scenario = wanted.get('s') ?? ''
   try {
     scenario = decode(scenario)
@@ -60,7 +61,7 @@ function openWhatTheAddressSays() {
   wake()
 }
 
-/** The title, the link to the text and, if the page was opened by hand, the address follow it. */
+/** The title and the link to the text follow the page. One that was opened by hand is an entry of history: Back leads to the page before. */
 function pageOpened(lesson, title, byHand) {
   const text = document.getElementById('text')
   text.textContent = /^\d/.test(lesson) ? `Read lesson ${lesson}` : 'Read about it'
@@ -70,7 +71,7 @@ function pageOpened(lesson, title, byHand) {
   const words = new URLSearchParams(location.hash.slice(1))
   for (const word of ['s', 'step', 'play']) words.delete(word)
   words.set('page', lesson)
-  history.replaceState(null, '', `#${words}`)
+  history.pushState(null, '', `#${words}`)
 }
 
 function share(text, step) {

@@ -273,11 +273,11 @@ std::vector<viz::Button> SharingPage::actions() const {
 void SharingPage::draw(viz::Ui& ui) {
   if (live_.running()) return ui.hint(watched_ + ".");
   if (const std::string name = chosen(); simulator_->all().find(name) != nullptr) {
+    ui.heading("All sequences");
+    buttons(ui, {{"all/append 1", "+1", "append all 1"}, {"all/append 4", "+4", "append all 4"}});
     ui.heading("Sequence " + name);
     form(ui, {name + "/append", "append", "append " + name});
     form(ui, {name + "/write text", "write", "write " + name});
-    ui.heading("All sequences");
-    buttons(ui, {{"all/append 1", "+1", "append all 1"}, {"all/append 4", "+4", "append all 4"}});
   }
   ui.heading("New pool");
   choice(ui, "Blocks x slots",
