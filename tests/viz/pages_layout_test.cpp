@@ -197,9 +197,10 @@ TEST_CASE("on a phone held upright large buttons fit a finger, and one scroll re
         shell.pan(i == 0 ? 9999.0f : -50);
         ui.frame();
       }
-      for (const auto& [name, control] : controls) {
-        CAPTURE(name);
-        if (control.is_button && !name.starts_with("tab ")) CHECK(seen.contains(name));
+      for (const auto& one : controls) {
+        CAPTURE(one.first);
+        const bool is_tab = one.first.starts_with("tab ");
+        if (one.second.is_button && !is_tab) CHECK(seen.contains(one.first));
       }
     }
   }
