@@ -180,6 +180,14 @@ std::vector<Button> one_of(const std::string& verb, const std::vector<int>& valu
   return row;
 }
 
+Button append(const std::string& of, int tokens, char key, bool asked) {
+  return {.name = fmt::format("{}/append {}", of, tokens),
+          .label = fmt::format("+{}", tokens),
+          .command = fmt::format("append {} {}", of, tokens),
+          .key = key,
+          .asked = asked};
+}
+
 void Page::declare(std::vector<Verb> verbs) {
   std::move(verbs.begin(), verbs.end(), std::back_inserter(verbs_));
 }

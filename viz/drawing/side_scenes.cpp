@@ -28,9 +28,8 @@ Figures laid_out(const Page& page, float width) {
   }
   const auto fitting = static_cast<int>(width / (widest + 6));
   const auto count = static_cast<int>(figures.shown.size());
-  figures.columns = count == 4                      ? (width < 330 ? 2 : 4)
-                    : count > 0 && fitting >= count ? count
-                                                    : std::clamp(fitting, 1, 3);
+  figures.columns = std::clamp(fitting, 1, count > 0 && fitting >= count ? count : 3);
+  if (count == 4) figures.columns = width < 330 ? 2 : 4;
   figures.w = std::min(width / static_cast<float>(figures.columns), kWidest);
   return figures;
 }

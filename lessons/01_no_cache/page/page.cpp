@@ -19,6 +19,8 @@
 namespace lesson01 {
 namespace {
 
+constexpr char kStory[] = "live \"Once upon a time\" 40";
+
 class NoCachePage : public viz::Page {
  public:
   explicit NoCachePage(const viz::PageContext& context);
@@ -30,6 +32,7 @@ class NoCachePage : public viz::Page {
   std::vector<viz::Counter> counters() const override;
   void check_invariants() const override;
   viz::Scene scene(const viz::Room& room) override { return triangle_scene(room, shown_); }
+  std::vector<viz::Button> actions() const override;
   void draw(viz::Ui& ui) override;
 
  protected:
@@ -51,7 +54,7 @@ NoCachePage::NoCachePage(const viz::PageContext& context)
     : Page({.lesson = "01",
             .title = "No cache",
             .summary = "Each pass computes K and V of every token again. One new row would do.",
-            .opening = {"live \"Once upon a time\" 40", "step 9"}}),
+            .opening = {kStory, "step 9"}}),
       live_(context) {
   declare(live_.verbs(
       "watch the engine continue the prompt, one token a step",
@@ -109,13 +112,14 @@ void NoCachePage::changed() {
   shown_ = std::move(now);
 }
 
+std::vector<viz::Button> NoCachePage::actions() const {
+  if (live_.running()) return live_.steps();
+  return {{"generate", "Generate", kStory, "", 'G', true}};
+}
+
 void NoCachePage::draw(viz::Ui& ui) {
+  if (live_.running()) return;
   ui.hint("Before you press: how many rows will 40 tokens after a prompt of 4 cost?");
-  if (live_.running()) {
-    std::vector<viz::Button> row = live_.steps();
-    for (viz::Button& button : row) button.key = 0;  // small ones: the player has keys
-    return buttons(ui, row);
-  }
   ui.heading("Watch the engine");
   form(ui, {"live/start", "Generate", "live"});
 }

@@ -227,18 +227,12 @@ std::vector<viz::Button> FlatCachePage::slab_actions() const {
   }
   const int left = room(slab);
   const std::string id = fmt::format("slab {}", slab);
-  const auto append = [&](int tokens, char key, bool asked) {
-    return viz::Button{fmt::format("{}/append {}", id, tokens),
-                       fmt::format("+{}", tokens),
-                       fmt::format("append {} {}", slab, tokens),
-                       "",
-                       key,
-                       asked};
-  };
-  return {
-      append(1, 'A', false), append(16, 'B', false), append(200, 'C', left >= 200),
-      viz::Button{id + "/fill", "Fill " + id, fmt::format("append {} {}", slab, std::max(left, 1)),
-                  "", 'F', left > 0 && left < 200}};
+  const std::string number = std::to_string(slab);
+  return {viz::append(number, 1, 'A'),
+          viz::append(number, 16, 'B'),
+          viz::append(number, 200, 'C', left >= 200),
+          {id + "/fill", "Fill " + id, fmt::format("append {} {}", slab, std::max(left, 1)), "",
+           'F', left > 0 && left < 200}};
 }
 
 /// Requests come until one waits; then the one that was clicked, or the first one, goes.

@@ -65,13 +65,13 @@ TEST_CASE("fields and buttons follow the state") {
   const auto page = lesson02::make_page({});
   kvtest::FakeUi ui(*page);
   CHECK(ui.buttons().at("resize").command == "resize 4 1024");
-  CHECK(ui.has("slab 0/append 16"));
+  CHECK(ui.has("0/append 16"));
   ui.run("resize 1 2048");
   page->select("slab 3");  // it is gone
   ui.type("", 0);          // draws the page again
   ui.click("slab 0/fill");
   CHECK(ui.buttons().at("resize").command == "resize 1 2048");
-  CHECK(ui.reason("slab 0/append 1") == "0 slots left of 2,048");
+  CHECK(ui.reason("0/append 1") == "0 slots left of 2,048");
   ui.click("show/range");
   CHECK(ui.reason("show/range") == "you are looking at it");
   ui.click("reserve");

@@ -185,18 +185,10 @@ std::vector<viz::Button> PagedPage::actions() const {
       all.find(selected()) != nullptr ? selected() : in_focus(before_, now_, selected());
   const int tokens = pool_->table(name).num_tokens(), row_of_blocks = 4 * manager().block_size();
   const bool full = !pool_->why_not_append(name, 1).empty();
-  const auto append = [&](int count, char key, bool asked) {
-    return viz::Button{fmt::format("{}/append {}", name, count),
-                       fmt::format("+{}", count),
-                       fmt::format("append {} {}", name, count),
-                       "",
-                       key,
-                       asked};
-  };
   return {
       add,
-      append(1, 'A', !full && tokens > 0 && pointed_.has_value()),
-      append(row_of_blocks, 'B', !full && tokens == 0),
+      viz::append(name, 1, 'A', !full && tokens > 0 && pointed_.has_value()),
+      viz::append(name, row_of_blocks, 'B', !full && tokens == 0),
       {name + "/point", "Find the last", fmt::format("point {} {}", name, std::max(tokens - 1, 0)),
        "", 'L', !full && tokens > 0 && !pointed_.has_value()},
       {name + "/free", "Free", "free " + name, "", 'E', full}};

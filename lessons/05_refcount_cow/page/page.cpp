@@ -241,10 +241,6 @@ std::vector<viz::Button> SharingPage::actions() const {
   if (all.empty()) return {add};
   const Simulator::Sequence& one = all.at(chosen());
   const std::string& name = one.name;
-  const auto append = [&](int tokens, char key) {
-    return viz::Button{fmt::format("{}/append {}", name, tokens), fmt::format("+{}", tokens),
-                       fmt::format("append {} {}", name, tokens), "", key};
-  };
   const auto fork = [&](size_t count, const char* label, char key) {
     return viz::Button{fmt::format("{}/fork {}", name, count), label,
                        fmt::format("fork {} {}", name, fmt::join(all.free_names(count), " ")), "",
@@ -252,8 +248,8 @@ std::vector<viz::Button> SharingPage::actions() const {
   };
   std::vector<viz::Button> row{
       add,
-      append(1, 'A'),
-      append(4 * manager().block_size(), 'B'),
+      viz::append(name, 1, 'A'),
+      viz::append(name, 4 * manager().block_size(), 'B'),
       fork(1, "Fork", 'F'),
       fork(3, "Fork x3", 'X'),
       {name + "/write", "Write", fmt::format("write {} {}", name, next_word(one)), "", 'W'},

@@ -156,16 +156,12 @@ std::vector<viz::Button> WindowsPage::actions() const {
   std::vector<viz::Button> row{{"new next", "New", add.text(), "", 'N', shown_.asked.empty()}};
   if (shown_.asked.empty()) return row;
   const std::string name = chosen(shown_.asked);
-  const auto append = [&](int tokens, char key, bool asked) {
-    const std::string command = fmt::format("append {} {}", name, tokens);
-    return viz::Button{command, fmt::format("+{}", tokens), command, "", key, asked};
-  };
   const bool full = manager_->pool().num_free() < manager_->num_groups();
   const bool grows = !full && shown_.asked.at(name).num_tokens() < 3 * settings_.window;
   const bool goes_on = !full && !grows && shown_.lookup.num_hit == 0;
-  row.push_back(append(1, 'A', false));
-  row.push_back(append(4, 'B', grows));
-  row.push_back(append(16, 'X', false));
+  row.push_back(viz::append(name, 1, 'A'));
+  row.push_back(viz::append(name, 4, 'B', grows));
+  row.push_back(viz::append(name, 16, 'X'));
   row.push_back({name + "/continue", "Go on",
                  fmt::format("continue {} {} \"so go on\"", next, name), "", 'G', goes_on});
   row.push_back({name + "/free", "Free " + name, "free " + name, "", 'E', !grows && !goes_on});

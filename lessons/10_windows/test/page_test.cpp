@@ -205,7 +205,7 @@ TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing")
   run({"append A 2"});
   CHECK(value("held") == 6);
   ui.select("A");
-  ui.click("append A 1");
+  ui.click("A/append 1");
   ui.click("A/free");
   CHECK(value("held") == 0);
   CHECK(value("free") == 8);
