@@ -137,13 +137,13 @@ inline void launch_barrier(const Stream& stream) {
   launch(barrier_kernel<>, {dim3(1), dim3(1), 0, "launching a barrier"}, stream);
 }
 
-/// The CTA's dynamic shared memory.
+/// The CTA's dynamic shared memory, aligned to 1,024 bytes as swizzled rows must be.
 template <typename T>
 __device__ inline T* dynamic_shared() {
 #ifdef KV_SIMT
   return simt::dynamic_shared<T>();
 #else
-  extern __shared__ __align__(128) unsigned char kv_dynamic_shared[];
+  extern __shared__ __align__(1024) unsigned char kv_dynamic_shared[];
   return reinterpret_cast<T*>(kv_dynamic_shared);
 #endif
 }

@@ -89,14 +89,6 @@ __device__ inline void give_turn(int warpgroup) {
 __device__ inline void publish_copies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-/// Copies 8 bytes to a shared address in the background; writes zeros (and reads nothing) if
-/// !valid.
-__device__ inline void copy_8(uint32_t to, const void* from, bool valid) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from),
-               "r"(valid ? 8 : 0)
-               : "memory");
-}
-
 /// A barrier of all threads of a cluster. Writes before it are visible to all of them after it.
 __device__ inline void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");

@@ -113,7 +113,7 @@ sanitize() {
   local tool=$1 program=$2 left_out=$not_sanitized kernels=() cases=()
   if [ "$tool" = racecheck ]; then
     left_out=$left_out,$not_raced
-    kernels=(--kernel-name-exclude kns=run_queries --kernel-name-exclude kns=run_fp8_queries)
+    kernels=(--kernel-name-exclude kns=run_queries)
   fi
   [[ $program == lesson0[6-9]* || $program == lesson1* ]] && cases=(--test-suite=kernel)
   step "$tool $program" 400 compute-sanitizer --tool "$tool" --error-exitcode 9 "${kernels[@]}" \

@@ -11,9 +11,9 @@
 //   operand B, 16 k x 8 columns    column quad; the same k-slots
 //   result C,  16 pairs x 8        pairs quad and quad + 8; columns 2t, 2t + 1
 //
-//   scores     S = Q K^T, k runs over head_dim from zero. Which element sits in which k-slot is
-//              free as long as Q and K agree: a lane takes 16 consecutive bytes of a row for two
-//              steps (row_piece).
+//   scores     S = Q K^T, k runs over head_dim from zero, 16 neighbours a step. Which of them sits
+//              in which k-slot is free as long as Q and K agree: a lane takes 8 consecutive bytes
+//              of a row (row_part), or what ldmatrix gives it (query_part).
 //   softmax    in base 2: m = max(s) * scale * log2(e), p = 2^(s * scale * log2(e) - m). The tile's
 //              64 keys are four quarters of 16. l adds p in fp32: lane by lane within a quarter,
 //              then the quarters as (0 + 1) + (2 + 3), then the four lanes of the quad.
@@ -60,34 +60,29 @@ __device__ inline uint32_t pack_halves(uint16_t low, uint16_t high) {
   return static_cast<uint32_t>(low) | static_cast<uint32_t>(high) << 16;
 }
 
-/// Number of pieces in a row. A piece is 32 elements, two steps of the chain; the last piece of a
-/// row of 80 is 16 elements, one step.
+/// Steps of a score.
 template <int kHeadDim>
-inline constexpr int kRowPieces = (kHeadDim + 31) / 32;
-template <int kHeadDim>
-__device__ constexpr bool is_half(int piece) {
-  return 32 * (piece + 1) > kHeadDim;
+inline constexpr int kRowSteps = kHeadDim / 16;
+
+/// This lane's elements of step `i` of a Q or K row: k-slots 2t and 2t + 1 in x, 2t + 8 and 2t + 9
+/// in y. They hold elements 4t .. 4t + 3.
+__device__ inline uint2 row_part(const bf16* row, int i, int t) {
+  return *reinterpret_cast<const uint2*>(row + 16 * i + 4 * t);
+}
+/// The same where ldmatrix loads K: each k-slot holds the element of its number.
+__device__ inline uint2 query_part(const bf16* row, int i, int t) {
+  const auto* two = reinterpret_cast<const uint32_t*>(row + 16 * i + 2 * t);
+  return {two[0], two[4]};
 }
 
-/// This lane's elements of piece `i` of a Q or K row: (x, y) are the k-slots (2t, 2t + 1) and
-/// (2t + 8, 2t + 9) of the first step, (z, w) of the second.
+/// The query rows of pairs quad and quad + 8, this lane's elements of all steps.
 template <int kHeadDim>
-__device__ inline uint4 row_piece(const bf16* row, int i, int t) {
-  if (!is_half<kHeadDim>(i)) return *reinterpret_cast<const uint4*>(row + 32 * i + 8 * t);
-  const uint2 x = *reinterpret_cast<const uint2*>(row + 32 * i + 4 * t);
-  return {x.x, x.y, 0, 0};
-}
+using QueryRows = uint2[kRowSteps<kHeadDim>][2];
 
-/// The query rows of pairs quad and quad + 8, this lane's elements of all pieces.
-template <int kHeadDim>
-using QueryRows = uint4[kRowPieces<kHeadDim>][2];
-
-/// Adds one piece of the row to the scores of 16 pairs and 8 keys. q: this piece of pairs quad and
-/// quad + 8; k: that of key quad.
-template <int kHeadDim>
-__device__ inline void mma_piece(float (&c)[4], const uint4 (&q)[2], const uint4& k, int i) {
+/// Adds one step to the scores of 16 pairs and 8 keys. q: of pairs quad and quad + 8; k: of key
+/// quad.
+__device__ inline void score_step(float (&c)[4], const uint2 (&q)[2], const uint2& k) {
   mma_step(c, q[0].x, q[1].x, q[0].y, q[1].y, k.x, k.y);
-  if (!is_half<kHeadDim>(i)) mma_step(c, q[0].z, q[1].z, q[0].w, q[1].w, k.z, k.w);
 }
 
 /// Scores of 16 pairs and one quarter's keys, not scaled yet: s[n][2 h + c] belongs to pair quad +

@@ -44,11 +44,17 @@ inline int64_t max_pairs(const Queries& queries) {
 }
 
 #ifdef KV_SM90A
-template <int kHeadDim, int kWarpgroups, class Address>
-void launch_groups(const Queries& queries, const Address& address, const Stream& stream) {
-  constexpr size_t kSharedBytes = kSwizzleBytes + sizeof(WarpgroupShared<kHeadDim, kWarpgroups>);
+template <class Address>
+BoxedTiles<Address> tiles_of(const Address& address) {
+  const LayerRows layer = address.layer();
+  return {address, layer_maps(layer, std::min(layer.together, kTileTokens), 1)};
+}
+
+template <int kHeadDim, int kWarpgroups, class Tiles>
+void launch_groups(const Queries& queries, const Tiles& tiles, const Stream& stream) {
+  constexpr size_t kSharedBytes = sizeof(WarpgroupShared<kHeadDim, kWarpgroups>);
   static_assert(kSharedBytes <= 227 * 1024);
-  const auto kernel = warpgroup_queries_kernel<kHeadDim, kWarpgroups, Address>;
+  const auto kernel = warpgroup_queries_kernel<kHeadDim, kWarpgroups, Tiles>;
   static const bool ready = ask_for_shared(kernel, kSharedBytes);
   static_cast<void>(ready);
   constexpr int kPairs = kWarpgroups * kWarpgroupPairs;
@@ -58,7 +64,7 @@ void launch_groups(const Queries& queries, const Address& address, const Stream&
   launch_dependent(
       kernel,
       {grid, dim3((kWarpgroups + 1) * kWarpgroupThreads), kSharedBytes, "launching attention"},
-      stream, queries, address);
+      stream, queries, tiles);
 }
 
 /// Path kWarpgroups.
@@ -67,9 +73,9 @@ void launch_warpgroups(const Queries& queries, const Address& address, const Str
   // Two warpgroups share K and V if enough CTAs for every SM remain.
   const int64_t blocks = (max_pairs(queries) + 2 * kWarpgroupPairs - 1) / (2 * kWarpgroupPairs);
   if (blocks * queries.num_kv_heads * queries.num_seqs >= cuda_backend::num_sms()) {
-    launch_groups<kHeadDim, 2>(queries, address, stream);
+    launch_groups<kHeadDim, 2>(queries, tiles_of(address), stream);
   } else {
-    launch_groups<kHeadDim, 1>(queries, address, stream);
+    launch_groups<kHeadDim, 1>(queries, tiles_of(address), stream);
   }
 }
 #endif
@@ -132,24 +138,49 @@ void launch_merge(const Queries& queries, const Plan& plan, void* workspace, con
 }
 
 #ifdef KV_SM90A
+template <int kHeadDim, int kHeads, class Tiles>
+void launch_runs_of_heads(const Queries& queries, const Plan& plan, const Tiles& tiles,
+                          void* workspace, const Stream& stream) {
+  using Shape = RunShape<kHeads>;
+  constexpr size_t kSharedBytes =
+      sizeof(RunShared<kHeadDim, RunSlots<kHeadDim, kHeads, Tiles::kAreFp8>>);
+  static_assert(Shape::kCtas * (kSharedBytes + 1024) <= 228 * 1024);
+  const auto kernel = run_queries_kernel<kHeadDim, kHeads, Tiles>;
+  static const bool ready = ask_for_shared(kernel, kSharedBytes);
+  static_cast<void>(ready);
+  const int parts = queries.num_kv_heads / kHeads;
+  const int ctas = std::max(1, cuda_backend::num_sms() * Shape::kCtas / parts);
+  const int64_t length = (int64_t{queries.num_seqs} * plan.max_groups + ctas - 1) / ctas;
+  const bool merges_apart = merges_runs_apart(plan.max_groups, length);
+  const RunWorkspace<kHeadDim> pieces{
+      .counters = static_cast<unsigned int*>(workspace),
+      .partials = workspace == nullptr ? nullptr : partials_of<kHeadDim>(workspace),
+      .max_groups = plan.max_groups,
+      .merges_apart = merges_apart};
+  launch_dependent(kernel,
+                   {dim3(static_cast<unsigned>(ctas), static_cast<unsigned>(parts)),
+                    dim3(Shape::kThreads), kSharedBytes, "launching attention"},
+                   stream, queries, tiles, pieces);
+  if (merges_apart) launch_merge<kHeadDim>(queries, plan, workspace, stream);
+}
+
+/// `elements`: of the KV heads of a CTA.
+template <class Address>
+RunTiles<Address> run_tiles_of(const Address& address, int elements) {
+  return {address, layer_maps(address.layer(), kQuarterTokens, 2 * elements / kSwizzledRowBytes)};
+}
+
 /// Path kRuns.
 template <int kHeadDim, class Address>
 void launch_runs(const Queries& queries, const Plan& plan, const Address& address, void* workspace,
                  const Stream& stream) {
-  constexpr size_t kSharedBytes = sizeof(RunShared<kHeadDim, Bf16Slots<kHeadDim>>);
-  static_assert(kSharedBytes <= 227 * 1024);
-  const auto kernel = run_queries_kernel<kHeadDim, Address>;
-  static const bool ready = ask_for_shared(kernel, kSharedBytes);
-  static_cast<void>(ready);
-  const RunWorkspace<kHeadDim> pieces{.counters = static_cast<unsigned int*>(workspace),
-                                      .partials = partials_of<kHeadDim>(workspace),
-                                      .max_groups = plan.max_groups,
-                                      .merges_apart = plan.merges_apart};
-  launch_dependent(kernel,
-                   {dim3(static_cast<unsigned>(cuda_backend::num_sms())), dim3(kRunThreads),
-                    kSharedBytes, "launching attention"},
-                   stream, queries, address, pieces);
-  if (plan.merges_apart) launch_merge<kHeadDim>(queries, plan, workspace, stream);
+  if (run_heads(queries.num_kv_heads) == 8) {
+    launch_runs_of_heads<kHeadDim, 8>(queries, plan, run_tiles_of(address, 8 * kHeadDim), workspace,
+                                      stream);
+  } else {
+    launch_runs_of_heads<kHeadDim, 4>(queries, plan, run_tiles_of(address, 4 * kHeadDim), workspace,
+                                      stream);
+  }
 }
 #endif
 
@@ -197,7 +228,7 @@ void launch_for_much(const Queries& queries, const Plan& plan, const Address& ad
                      void* workspace, const Stream& stream) {
 #ifdef KV_SM90A
   if constexpr (kHasHopperKernels<kHeadDim>) {
-    if (plan.path == Plan::Path::kRuns) {
+    if (plan.path == Plan::Path::kRuns && address.layer().together >= kQuarterTokens) {
       return launch_runs<kHeadDim>(queries, plan, address, workspace, stream);
     }
   }

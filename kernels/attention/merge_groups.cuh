@@ -2,7 +2,7 @@
 
 // The end of attention over more than one group of keys: merges the groups' results in order. It
 // follows stream_queries.cuh, and run_queries.cuh where a sequence has too many groups for the warp
-// that finishes last to merge (Plan::merges_apart).
+// that finishes last to merge (merges_runs_apart).
 //
 // The factors of a merge depend only on the largest scores. A warp computes their running maximum
 // for 32 groups at once, a group in each lane. That leaves one fused multiply-add per group to do

@@ -21,28 +21,24 @@ size_t partial_bytes(int head_dim) {
   return sizeof(float) * kPairsPerBlock * (static_cast<size_t>(head_dim) + 2);
 }
 
-struct Runs {
-  bool serve;
-  bool merges_apart;
-};
-
-/// True if the kernels for Hopper serve this head_dim. They do not support windows.
+/// True if the kernels for Hopper serve this head_dim.
 bool serves_on_hopper(const Queries& queries) {
-  return queries.window == 0 && (queries.head_dim == 64 || queries.head_dim == 128);
+  return queries.head_dim == 64 || queries.head_dim == 128;
 }
 
 /// True if kRuns serves the pass, which has enough groups for streaming.
-Runs runs_of(const Queries& queries, int64_t max_pairs, int max_groups) {
-  const int64_t groups = int64_t{queries.num_seqs} * max_groups;  // of all heads at once
-  const int length = divide_up(groups, kSms);
-  // The last warp of a sequence merges its groups, unless there are many more of them than in a
-  // run.
-  const bool apart = max_groups > 8 * length;
-  const bool most_sms_have_one = apart ? 4 * groups >= 3 * kSms * length : groups >= kSms * 7 / 8;
-  const bool serve = most_sms_have_one && serves_on_hopper(queries) &&
-                     queries.num_kv_heads == kRunHeads && max_pairs <= kRunPairs &&
-                     int64_t{queries.num_seqs} * kRunHeads <= kWorkspaceCounters;
-  return {.serve = serve, .merges_apart = serve && apart};
+bool runs_serve(const Queries& queries, int64_t max_pairs, int max_groups) {
+  const int heads = run_heads(queries.num_kv_heads);
+  if (heads == 0 || !serves_on_hopper(queries) || max_pairs > kRunPairs ||
+      int64_t{queries.num_seqs} * queries.num_kv_heads > kWorkspaceCounters) {
+    return false;
+  }
+  const int64_t groups = int64_t{queries.num_seqs} * max_groups;  // of all heads of a CTA at once
+  const int ctas = kSms * run_ctas(heads) / (queries.num_kv_heads / heads);
+  const int length = divide_up(groups, ctas);
+  // Work for most of the CTAs.
+  return merges_runs_apart(max_groups, length) ? 4 * groups >= 3 * ctas * length
+                                               : groups >= ctas * 7 / 8;
 }
 
 }  // namespace
@@ -54,7 +50,8 @@ bool serves_new_heads(const Queries& queries) {
 }
 
 Plan::Path path_of_many(const Queries& queries, bool on_hopper) {
-  return on_hopper && serves_on_hopper(queries) ? Plan::Path::kWarpgroups : Plan::Path::kMany;
+  return on_hopper && queries.window == 0 && serves_on_hopper(queries) ? Plan::Path::kWarpgroups
+                                                                       : Plan::Path::kMany;
 }
 
 const char* name_of(Plan::Path path) {
@@ -88,14 +85,12 @@ Plan::Plan(const Queries& queries, bool on_hopper) {
     max_groups = std::min(max_groups, divide_up(tokens - 1, kGroupTokens) + 1);
   }
   groups_per_run = 1;
-  merges_apart = in_clusters = false;
+  in_clusters = false;
   const int64_t groups = num_blocks * max_groups;
   if (max_pairs > kMaxFewPairs) {
     path = path_of_many(queries, on_hopper);
   } else if (groups >= kEnoughGroups) {
-    const Runs runs = runs_of(queries, max_pairs, max_groups);
-    path = on_hopper && runs.serve ? Path::kRuns : Path::kStream;
-    merges_apart = on_hopper && runs.merges_apart;
+    path = on_hopper && runs_serve(queries, max_pairs, max_groups) ? Path::kRuns : Path::kStream;
     if (groups > kOneWave && groups <= 2 * kOneWave) groups_per_run = 2;
   } else {
     path = Path::kSpread;

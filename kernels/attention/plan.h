@@ -27,10 +27,17 @@ inline constexpr int kWorkspaceCounters = 1 << 14;
 /// one, and at least half of the grid's rows must be in use.
 bool serves_new_heads(const Queries& queries);
 
-/// Limits of run_queries.cuh: its number of KV heads, a warp for each, and most pairs of a sequence
-/// and KV head.
-inline constexpr int kRunHeads = 8;
+/// Limits of run_queries.cuh: most pairs of a sequence and KV head, and the KV heads of a CTA, a
+/// warp for each: 8 or 4, or 0 if it does not serve this number of them.
 inline constexpr int kRunPairs = 8;
+constexpr int run_heads(int num_kv_heads) {
+  return num_kv_heads % 8 == 0 ? 8 : num_kv_heads % 4 == 0 ? 4 : 0;
+}
+/// CTAs of it on an SM.
+constexpr int run_ctas(int heads) { return heads == 8 ? 1 : heads == 4 ? 2 : 3; }
+/// The last warp of a sequence merges its groups, unless there are many more of them than in a run,
+/// which has `length`. Then a launch of its own merges.
+constexpr bool merges_runs_apart(int max_groups, int64_t length) { return max_groups > 8 * length; }
 
 struct Plan {
   /// The five families of kernels, a folder for each. Two of them are for Hopper alone.
@@ -47,7 +54,6 @@ struct Plan {
   int max_groups;          // groups of keys that the queries of a sequence see, at most
   int64_t num_blocks;      // blocks of pairs, over all sequences and KV heads
   int groups_per_run;      // groups that a CTA of kStream takes one after the other
-  bool merges_apart;       // kRuns: a separate launch merges the groups
   bool in_clusters;        // kSpread on sm_90: the groups of a block of pairs form a cluster
   size_t workspace_bytes;  // counters, then partial results; 0 if no query sees two groups. The
                            // same on every GPU, and never more with a window than without

@@ -4,11 +4,13 @@
 // *address* as a template parameter. It is any struct with
 //
 //   __device__ RowsBy<...> rows(int seq, int kv_head) const;
+//   LayerRows layer() const;
 //
 // and a lesson names its own in fast.cu.
 
 #include <cuda_bf16.h>
 
+#include <climits>
 #include <cstdint>
 
 #include "kernels/attention/pairs.cuh"
@@ -28,29 +30,41 @@ struct RowsBy {
   __device__ const bf16* v_row(int token) const { return v + row_of(token) * stride; }
 };
 
-/// Row numbers of a sequence whose tokens lie one after the other: row 0 is token 0's.
-struct SameAsToken {
-  __device__ int operator()(int token) const { return token; }
+/// A layer as a whole, for copies by TMA (layer_maps.cuh). A row has all KV heads of a token.
+struct LayerRows {
+  const void* k;
+  const void* v;
+  int64_t num_rows;
+  int64_t row_bytes;
+  int together;  // so many tokens of a sequence, from each multiple of it on, are neighbours
 };
-using EvenRows = RowsBy<SameAsToken>;
 
-/// An address: k and v are [rows, num_kv_heads, head_dim], and the tokens of a sequence lie one
+/// Rows of a sequence whose tokens lie one after the other.
+struct RowAfterRow {
+  int first;  // token 0's
+  __device__ int operator()(int token) const { return first + token; }
+};
+
+/// An address: k and v are [num_rows, num_kv_heads, head_dim], and the tokens of a sequence lie one
 /// after the other from row begin[seq] on.
 template <class Index>
 struct Contiguous {
   const void* k;
   const void* v;
   const Index* begin;  // [num_seqs]
+  int64_t num_rows;    // at most 2^31
   int num_kv_heads;
   int head_dim;
 
-  __device__ EvenRows rows(int seq, int kv_head) const {
-    const int64_t stride = static_cast<int64_t>(num_kv_heads) * head_dim;
-    const int64_t at = begin[seq] * stride + static_cast<int64_t>(kv_head) * head_dim;
-    return {.k = static_cast<const bf16*>(k) + at,
-            .v = static_cast<const bf16*>(v) + at,
-            .stride = stride,
-            .row_of = {}};
+  __device__ RowsBy<RowAfterRow> rows(int seq, int kv_head) const {
+    const int64_t head = static_cast<int64_t>(kv_head) * head_dim;
+    return {.k = static_cast<const bf16*>(k) + head,
+            .v = static_cast<const bf16*>(v) + head,
+            .stride = static_cast<int64_t>(num_kv_heads) * head_dim,
+            .row_of = {static_cast<int>(begin[seq])}};
+  }
+  LayerRows layer() const {
+    return {k, v, num_rows, int64_t{num_kv_heads} * head_dim * int64_t{sizeof(bf16)}, INT_MAX};
   }
 };
 

@@ -3,7 +3,7 @@
 // One tile by one warp, K and V in shared memory; used by many_queries.cuh and stream_queries.cuh.
 // They keep tiles in different layouts. A tile has
 //
-//   k_piece(row, i), v_piece(row, i)   the address of 16 bytes of a row
+//   k_piece(row, i), v_piece(row, i)   the address of piece i of a row, 16 bytes
 //   kStrideK, kStrideV                 pieces from a row to the next
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct LanePairs {
   int pair[kHalves];
   int num_keys[kHalves];   // the pair sees keys first_key .. num_keys - 1;
   int first_key[kHalves];  // num_keys is 0 if it does not exist
-  uint4 q[kRowPieces<kHeadDim>][2] = {};
+  uint2 q[kRowSteps<kHeadDim>][2] = {};
 
   __device__ LanePairs(const Queries& queries, const Pairs& pairs, int first, int last_pair) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -36,9 +36,7 @@ struct LanePairs {
       // A pair that does not exist takes the last one's query and is not stored.
       const bf16* row = q_row(queries, pairs, min(pair[h], last_pair));
 #pragma unroll
-      for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
-        q[i][h] = row_piece<kHeadDim>(row, i, lane % 4);
-      }
+      for (int i = 0; i < kRowSteps<kHeadDim>; ++i) q[i][h] = row_part(row, i, lane % 4);
     }
   }
 };
@@ -55,19 +53,11 @@ __device__ inline void score_tile(const Tile& tile, const QueryRows<kHeadDim>& q
     for (int i = 0; i < 8; ++i) quarter[i / 4][i % 4] = 0.0f;
   }
 #pragma unroll
-  for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
-    const bool half = is_half<kHeadDim>(i);
-    const uint4* key = tile.k_piece(quad, 4 * i + (half ? t / 2 : t));
+  for (int i = 0; i < kRowSteps<kHeadDim>; ++i) {
+    const auto* key = reinterpret_cast<const uint2*>(tile.k_piece(quad, 2 * i + t / 2)) + t % 2;
 #pragma unroll
     for (int n = 0; n < kTileTokens / 8; ++n) {
-      uint4 k = {};
-      if (half) {
-        const uint2 x = reinterpret_cast<const uint2*>(key + 8 * n * Tile::kStrideK)[t % 2];
-        k = {x.x, x.y, 0, 0};
-      } else {
-        k = key[8 * n * Tile::kStrideK];
-      }
-      mma_piece<kHeadDim>(s[n / 2][n % 2], q[i], k, i);
+      score_step(s[n / 2][n % 2], q[i], key[2 * 8 * n * Tile::kStrideK]);
     }
   }
 }

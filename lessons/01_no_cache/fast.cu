@@ -10,6 +10,7 @@ void fast_causal_attention_cuda(const CausalAttentionArgs& args, const kv::Strea
   const kv::attention::Contiguous<int32_t> rows_of_pass{.k = args.k,
                                                         .v = args.v,
                                                         .begin = args.first_row,
+                                                        .num_rows = args.num_rows,
                                                         .num_kv_heads = args.num_kv_heads,
                                                         .head_dim = args.head_dim};
   kv::attention::launch_many_queries(kv::attention::queries_of(args), rows_of_pass, stream);

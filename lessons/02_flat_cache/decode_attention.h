@@ -20,6 +20,7 @@ struct DecodeAttentionArgs {
   const int32_t* first_row = nullptr;   // [num_seqs + 1]
   const int32_t* seq_len = nullptr;     // [num_seqs], tokens in the cache, this pass's included
   const int64_t* slab_begin = nullptr;  // [num_seqs], first token slot of the sequence's slab
+  int64_t num_slots = 0;                // token slots of the cache
   int num_seqs = 0;
   int num_rows = 0;
   int max_rows_per_seq = 0;  // most query rows of one sequence (sizes the grid)

@@ -38,6 +38,7 @@ DecodeAttentionArgs FlatAttention::args_of(const kv::AttentionRows& rows) const 
   args.q = rows.q;
   args.k_cache = cache_->k_layer(rows.layer);
   args.v_cache = cache_->v_layer(rows.layer);
+  args.num_slots = cache_->num_slots();
   args.out = rows.out;
   args.first_row = rows.first_row;
   args.seq_len = rows.seq_len;

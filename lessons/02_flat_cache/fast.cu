@@ -11,6 +11,7 @@ kv::attention::Contiguous<int64_t> slabs_of(const DecodeAttentionArgs& args) {
   return {.k = args.k_cache,
           .v = args.v_cache,
           .begin = args.slab_begin,
+          .num_rows = args.num_slots,
           .num_kv_heads = args.num_kv_heads,
           .head_dim = args.head_dim};
 }

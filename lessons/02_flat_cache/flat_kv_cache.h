@@ -46,6 +46,8 @@ class FlatKvCache {
 
   /// First token slot of a slab within a layer: slot t of a slab is at slab_begin + t.
   int64_t slab_begin(int slab) const { return int64_t{slab} * max_seq_len_; }
+  /// Token slots of a layer, of all slabs.
+  int64_t num_slots() const { return slab_begin(static_cast<int>(position_.size())); }
   /// One layer's slots: [batch * max_seq_len, num_kv_heads, head_dim].
   void* k_layer(int layer) { return k_.as<std::byte>() + layer * bytes_per_layer_; }
   void* v_layer(int layer) { return v_.as<std::byte>() + layer * bytes_per_layer_; }

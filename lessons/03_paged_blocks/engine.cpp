@@ -64,6 +64,7 @@ void GatheredAttention::begin_pass(const kv::PassRows& rows, kv::PassArrays& arr
   const size_t bytes = bytes_gathered() / 2 / config_.num_layers;  // K, or V
   gather_.k_out = arrays.make_room(k_, bytes);
   gather_.v_out = arrays.make_room(v_, bytes);
+  attend_.num_slots = num_gathered_;
 }
 
 void GatheredAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {

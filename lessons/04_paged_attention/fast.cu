@@ -33,6 +33,7 @@ struct RowsOfBlocks {
   const bf16* v;
   const int32_t* block_tables;  // [num_seqs, max_blocks_per_seq]
   int max_blocks_per_seq;
+  int num_blocks;
   int shift;
   int num_kv_heads;
   int head_dim;
@@ -43,6 +44,13 @@ struct RowsOfBlocks {
             .v = v + begin,
             .stride = static_cast<int64_t>(num_kv_heads) * head_dim,
             .row_of = {block_tables + static_cast<int64_t>(seq) * max_blocks_per_seq, shift}};
+  }
+  kv::attention::LayerRows layer() const {
+    return {.k = k,
+            .v = v,
+            .num_rows = int64_t{num_blocks} << shift,
+            .row_bytes = int64_t{num_kv_heads} * head_dim * int64_t{sizeof(bf16)},
+            .together = 1 << shift};
   }
 };
 
@@ -58,6 +66,7 @@ RowsOfBlocks address_of(const PagedAttentionArgs& args) {
           .v = static_cast<const bf16*>(cache.v),
           .block_tables = args.block_tables,
           .max_blocks_per_seq = args.max_blocks_per_seq,
+          .num_blocks = cache.num_blocks,
           .shift = std::countr_zero(static_cast<unsigned>(cache.block_size)),
           .num_kv_heads = cache.num_kv_heads,
           .head_dim = cache.head_dim};

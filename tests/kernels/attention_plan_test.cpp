@@ -77,7 +77,7 @@ TEST_CASE("attention plan: a little more than one wave is made one") {
   CHECK(plan_of(64, 1, 4096).groups_per_run == 1);      // 8,192
 }
 
-TEST_CASE("attention plan: on Hopper large batches of 8 KV heads are cut into runs") {
+TEST_CASE("attention plan: on Hopper large batches are cut into runs") {
   CHECK(hopper_plan_of(64, 1, 4096).path == Path::kRuns);
   CHECK(hopper_plan_of(256, 1, 1024).path == Path::kRuns);
   CHECK(hopper_plan_of(16, 4, 4096).path == Path::kRuns);    // 8 pairs
@@ -86,13 +86,23 @@ TEST_CASE("attention plan: on Hopper large batches of 8 KV heads are cut into ru
   CHECK(plan_of(64, 1, 4096).path == Path::kStream);
 }
 
-TEST_CASE(
-    "attention plan: a long sequence is cut into runs, too, and merged by a launch of its own") {
-  CHECK_FALSE(hopper_plan_of(16, 1, 4096).merges_apart);       // 16 groups, two in a run
-  CHECK(hopper_plan_of(1, 1, 32 * 1024).path == Path::kRuns);  // 128 runs of one group
-  CHECK(hopper_plan_of(1, 1, 32 * 1024).merges_apart);
-  CHECK(hopper_plan_of(4, 1, 32 * 1024).merges_apart);
-  CHECK(hopper_plan_of(1, 1, 128 * 1024).merges_apart);
+TEST_CASE("attention plan: runs of 2, 4, 8 or 16 KV heads, and behind a window") {
+  for (const int kv_heads : {1, 2, 3, 4, 6, 8, 12, 16}) {
+    Queries queries = queries_of(64, 1, 4096, 48);
+    queries.num_kv_heads = kv_heads;
+    CAPTURE(kv_heads);
+    const bool serves = kv_heads % 2 == 0 && 48 / kv_heads <= 8;
+    CHECK(Plan(queries, true).path == (serves ? Path::kRuns : Path::kStream));
+  }
+  Queries behind = queries_of(64, 1, 4096);
+  behind.window = 1024;
+  CHECK(Plan(behind, true).path == Path::kRuns);  // 5 groups each
+  behind.num_seqs = 16;
+  CHECK(Plan(behind, true).path == Path::kStream);
+}
+
+TEST_CASE("attention plan: a long sequence is cut into runs, too") {
+  CHECK(hopper_plan_of(1, 1, 32 * 1024).path == Path::kRuns);    // 128 runs of one group
   CHECK(hopper_plan_of(1, 1, 20 * 1024).path == Path::kStream);  // 80 runs for 132 SMs
   CHECK(hopper_plan_of(1, 1, 34 * 1024).path == Path::kStream);  // 68 runs of two groups
 }
@@ -105,9 +115,8 @@ TEST_CASE("attention plan: what the kernels for Hopper do not serve goes to the 
   CHECK(Plan(many, true).path == Path::kMany);
   CHECK(Plan(much, true).path == Path::kStream);
   many.head_dim = much.head_dim = 64;
-  many.window = much.window = 1000;
+  many.window = 1000;
   CHECK(Plan(many, true).path == Path::kMany);
-  CHECK(Plan(much, true).path == Path::kStream);
 }
 
 TEST_CASE("attention plan: every GPU wants the same workspace") {

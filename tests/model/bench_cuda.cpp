@@ -155,6 +155,7 @@ AttentionRate attention_of(int n, const kv::ModelConfig& config) {
                                            .first_row = first_row.as<int32_t>(),
                                            .seq_len = seq_len.as<int32_t>(),
                                            .slab_begin = slab_begin.as<int64_t>(),
+                                           .num_slots = n,
                                            .num_seqs = 1,
                                            .num_rows = n,
                                            .max_rows_per_seq = n,

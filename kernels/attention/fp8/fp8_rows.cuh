@@ -41,6 +41,9 @@ struct Fp8Rows {
   int shift;  // a block has 2^shift tokens
 
   __device__ int block_of(int token) const { return table[token >> shift]; }
+  __device__ int row_of(int token) const {
+    return (block_of(token) << shift) + (token & ((1 << shift) - 1));
+  }
   __device__ TokenCodes at(int token) const { return at(token, block_of(token)); }
   /// The same for a token whose block is known.
   __device__ TokenCodes at(int token, int64_t block) const {

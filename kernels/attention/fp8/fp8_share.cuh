@@ -16,14 +16,14 @@ template <int kHeadDim>
 struct Fp8Share {
   using Bf16 = TileShare<kHeadDim>;
   static constexpr bool kHasCodes = true;
-  static constexpr int kPieces = Bf16::kPieces, kColumns = Bf16::kColumns, kWidth = Bf16::kWidth;
+  static constexpr int kSteps = Bf16::kSteps, kColumns = Bf16::kColumns, kWidth = Bf16::kWidth;
 
-  uint4 k[2][kPieces];  // at first 8 codes (in x and y), with the scale in w of piece 0
+  uint2 k[2][kSteps];  // at first the codes, in x; with the scale, in y of step 0
   /// Keys 2 t + 8 h and the next one. At first the codes of each, then the scale of each; once
   /// widened, element j of both.
   uint32_t v[kQuarters][2][4];
 
-  __device__ const uint4& k_piece(int n, int i) const { return k[n][i]; }
+  __device__ const uint2& k_part(int n, int i) const { return k[n][i]; }
   __device__ uint32_t v_pair(int i, int h, int j) const { return v[i][h][j]; }
 
   /// Loads the codes and scales of tokens begin .. end - 1.
@@ -56,9 +56,11 @@ struct Fp8Share {
     for (int n = 0; n < 2; ++n) {
       const int begin = kQuarterTokens * quarter_of_warp() + 8 * n;
       if (!chosen(begin, begin + 8)) continue;
-      const uint32_t widening = widening_of(k[n][0].w);
+      const uint32_t widening = widening_of(k[n][0].y);
 #pragma unroll
-      for (uint4& piece : k[n]) piece = widen_eight(piece.x, piece.y, widening);
+      for (uint2& part : k[n]) {
+        part = {widen_pair<0>(part.x, widening), widen_pair<1>(part.x, widening)};
+      }
     }
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
@@ -87,16 +89,10 @@ struct Fp8Share {
       if (first + at < begin || first + at >= end) continue;
       const uint8_t* const row = tokens.k + at * rows.stride;
 #pragma unroll
-      for (int i = 0; i < kPieces; ++i) {
-        if (is_half<kHeadDim>(i)) {
-          k[n][i].x = *reinterpret_cast<const uint32_t*>(row + 32 * i + 4 * t);
-        } else {
-          const uint2 codes = *reinterpret_cast<const uint2*>(row + 32 * i + 8 * t);
-          k[n][i].x = codes.x;
-          k[n][i].y = codes.y;
-        }
+      for (int i = 0; i < kSteps; ++i) {
+        k[n][i].x = *reinterpret_cast<const uint32_t*>(row + 16 * i + 4 * t);
       }
-      k[n][0].w = tokens.scales_of_k[at];
+      k[n][0].y = tokens.scales_of_k[at];
     }
   }
   /// A key's kColumns codes from `element` on.

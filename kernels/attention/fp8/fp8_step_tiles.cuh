@@ -13,9 +13,18 @@
 #include "kernels/attention/fp8/widen.cuh"
 #include "kernels/attention/warpgroups/warpgroup_queries.cuh"
 
-#if KV_WARPGROUPS
-
 namespace kv::attention {
+
+/// Tiles widened from codes, for warpgroup_queries.cuh.
+struct WidenedTiles {
+  static constexpr int kArrivals = kWarpgroupThreads;
+  static constexpr int kRegisters = 224, kCopyRegisters = 56;
+
+  Fp8Blocks address;
+};
+inline WidenedTiles tiles_of(const Fp8Blocks& address) { return {address}; }
+
+#if KV_WARPGROUPS
 
 /// A warp's codes and scales until they are widened. A row's codes are at the beginning of the row,
 /// in pieces of 16. In odd rows the first and the last four pieces are exchanged, so that lanes
@@ -51,9 +60,7 @@ struct CodesInPlace {
     }
     if (lane == 0) copy_16(rows + kScales, scales, 0 < end);
   }
-  /// Widens codes that have arrived. K's elements are in the order of the steps of the scores, V's
-  /// in their own. Rows from `end` on become zeros.
-  template <bool kIsK>
+  /// Widens codes that have arrived. Rows from `end` on become zeros.
   __device__ void widen(int end) const {
     const int lane = static_cast<int>(threadIdx.x) % 32, part = lane % 4;
     const int row = (lane / 16 * 4 + lane / 8 % 2) ^ lane / 4 % 2 * 3;  // and row + 8
@@ -69,8 +76,6 @@ struct CodesInPlace {
       }
     }
     __syncwarp();  // all lanes have read their codes
-    const int place = kIsK ? part / 2 * 4 + part % 2 : 2 * part;
-    constexpr int kNext = kIsK ? 2 : 1;  // the place of the other 8 numbers
     unsigned char* const to = rows + row * kSwizzledRowBytes;
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
@@ -78,39 +83,54 @@ struct CodesInPlace {
       for (int h = 0; h < 2; ++h) {
         const uint4 c = codes[half][h];
         unsigned char* const region = to + half * Matrix::kRegionBytes + h * kSwizzleBytes;
-        *reinterpret_cast<uint4*>(region + (place ^ row) * 16) =
-            widen_eight(c.x, kIsK ? c.z : c.y, widenings[h]);
-        *reinterpret_cast<uint4*>(region + (place + kNext ^ row) * 16) =
-            widen_eight(kIsK ? c.y : c.z, c.w, widenings[h]);
+        *reinterpret_cast<uint4*>(region + (2 * part ^ row) * 16) =
+            widen_eight(c.x, c.y, widenings[h]);
+        *reinterpret_cast<uint4*>(region + (2 * part + 1 ^ row) * 16) =
+            widen_eight(c.z, c.w, widenings[h]);
       }
     }
   }
 };
 
-/// Copies tiles of rows in FP8, for warpgroup_queries.cuh.
+/// The work of the copying warpgroup. It hands a tile over once the copies of the next one have
+/// started. These wait for the slot of the tile kSlots earlier, which both warpgroups have long
+/// left.
 template <int kHeadDim, int kWarpgroups>
 __device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
-                                  const Fp8Rows& rows, int keys_end, int num_tiles) {
+                                  const WidenedTiles& tiles, const Pairs& pairs, int seq,
+                                  int kv_head, int num_tiles) {
   using Codes = CodesInPlace<kHeadDim>;
+  constexpr int kSlots = WarpgroupShared<kHeadDim, kWarpgroups>::kSlots, kAhead = 1;
+  const Fp8Rows rows = tiles.address.rows(seq, kv_head);
   const auto first_token = [](int i) { return i * kTileTokens + Codes::first_row(); };
-  // The block of the warp's 16 tokens; block 0 if they are not read.
+  // The block of the warp's 16 tokens, looked up one tile ahead; block 0 if they are not read.
   const auto find = [&](int i) {
-    return first_token(i) < keys_end ? rows.block_of(first_token(i)) : 0;
+    return first_token(i) < pairs.seq_len ? rows.block_of(first_token(i)) : 0;
   };
-  const auto copy = [&](int i, StepTile<kHeadDim>& tile, int block) {
-    const TokenCodes first = rows.at(first_token(i), block);
-    const int end = keys_end - first_token(i);
-    Codes(tile.k).copy(first.k, rows.stride, first.scales_of_k, end);
-    Codes(tile.v).copy(first.v, rows.stride, first.scales_of_v, end);
-  };
-  const auto widen = [&](int i, StepTile<kHeadDim>& tile) {
+  int next = find(0);
+  for (int i = 0; i < num_tiles + kAhead; ++i) {
+    if (i < num_tiles) {
+      const TokenCodes first = rows.at(first_token(i), next);
+      const int end = pairs.seq_len - first_token(i);
+      StepTile<kHeadDim>& tile = shared.tiles[i % kSlots];
+      next = find(i + 1);
+      wait_for_phase(&shared.empty[i % kSlots], (i / kSlots & 1) ^ 1);  // not in the first round
+      Codes(tile.k).copy(first.k, rows.stride, first.scales_of_k, end);
+      Codes(tile.v).copy(first.v, rows.stride, first.scales_of_v, end);
+    }
+    commit_copies();
+    if (i < kAhead) continue;
+    wait_for_copies<kAhead>();
     __syncwarp();  // the codes of all lanes have arrived
-    Codes(tile.k).template widen<true>(keys_end - first_token(i));
-    Codes(tile.v).template widen<false>(keys_end - first_token(i));
-  };
-  fill_ring(shared, num_tiles, find, copy, widen);
+    const int done = i - kAhead, end = pairs.seq_len - first_token(done);
+    StepTile<kHeadDim>& tile = shared.tiles[done % kSlots];
+    Codes(tile.k).widen(end);
+    Codes(tile.v).widen(end);
+    publish_copies();
+    arrive(&shared.full[done % kSlots]);
+  }
 }
 
-}  // namespace kv::attention
-
 #endif
+
+}  // namespace kv::attention

@@ -2,7 +2,7 @@
 
 // A quarter of a tile in FP8, of one KV head, as operands of the tensor cores. The warp's lanes
 // hold pairs as in two_pairs.cuh. The operands are the bf16 numbers that the codes stand for, so
-// the bits are those of run_head.cuh over these numbers.
+// the bits are those of bf16 over these numbers.
 //
 // TMA has written the codes as 16 swizzled rows of 128 bytes (kSwizzledRowBytes). A row holds two
 // heads of 64; the second one begins at piece 4.
@@ -20,20 +20,23 @@ namespace kv::attention {
 /// A quarter's K: the codes of keys quad and quad + 8, and the scales of K and V.
 template <int kHeadDim>
 struct KeyCodes {
-  static constexpr int kPieces = kRowPieces<kHeadDim>;
-  uint2 a[kPieces], b[kPieces];  // keys quad and quad + 8
+  static constexpr int kSteps = kRowSteps<kHeadDim>;
+  uint32_t a[kSteps], b[kSteps];  // keys quad and quad + 8: codes 4 t .. 4 t + 3 of each step
   uint32_t scale_a, scale_b;
   uint32_t scales_of_v;  // keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9
 
   /// scales: [K, V][16].
   __device__ KeyCodes(const unsigned char* rows, int first_piece, const uint8_t* scales) {
     const int lane = static_cast<int>(threadIdx.x) % 32, quad = lane / 4, t = lane % 4;
-    const unsigned char* const row = rows + quad * kSwizzledRowBytes + t % 2 * 8;
+    const unsigned char* const row = rows + lane % 16 * kSwizzledRowBytes;
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-      const int at = ((first_piece + 2 * i + t / 2) ^ quad) * 16;
-      a[i] = *reinterpret_cast<const uint2*>(row + at);
-      b[i] = *reinterpret_cast<const uint2*>(row + 8 * kSwizzledRowBytes + at);
+    for (int i = 0; i < kSteps; i += 2) {  // ldmatrix gives lane 4 quad + t four codes of its rows
+      uint32_t words[4];
+      load_matrices(words, row + ((first_piece + i + lane / 16) ^ lane % 8) * 16);
+      a[i] = words[0];
+      b[i] = words[1];
+      a[i + 1] = words[2];
+      b[i + 1] = words[3];
     }
     scale_a = scales[quad];
     scale_b = scales[quad + 8];
@@ -43,16 +46,14 @@ struct KeyCodes {
   __device__ uint32_t loaded() const {
     uint32_t x = scale_a ^ scale_b ^ scales_of_v;
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i) x ^= a[i].x ^ b[i].x;
+    for (int i = 0; i < kSteps; ++i) x ^= a[i] ^ b[i];
     return x;
   }
-  /// Adds one piece of the row to the scores of the quarter's keys. q: this piece of pair quad.
-  __device__ void multiply(int i, const uint4& q, float (&s)[4]) const {
+  /// Adds one step to the scores of the quarter's keys. q: of pair quad.
+  __device__ void multiply(int i, const uint2& q, float (&s)[4]) const {
     const uint32_t of_a = widening_of(scale_a), of_b = widening_of(scale_b);
-    mma_step(s, widen_pair<0>(a[i].x, of_a), widen_pair<0>(b[i].x, of_b),
-             widen_pair<1>(a[i].x, of_a), widen_pair<1>(b[i].x, of_b), q.x, q.y);
-    mma_step(s, widen_pair<0>(a[i].y, of_a), widen_pair<0>(b[i].y, of_b),
-             widen_pair<1>(a[i].y, of_a), widen_pair<1>(b[i].y, of_b), q.z, q.w);
+    mma_step(s, widen_pair<0>(a[i], of_a), widen_pair<0>(b[i], of_b), widen_pair<1>(a[i], of_a),
+             widen_pair<1>(b[i], of_b), q.x, q.y);
   }
 };
 
@@ -91,11 +92,11 @@ __device__ inline void weigh_word(float (&acc)[4], uint32_t k0, uint32_t k1, uin
            widen_two_keys<kIndex + 1>(k8, k9, widenings[1]), p[0], p[1]);
 }
 
-/// Adds P V of a quarter, whose first num_keys keys exist. `scales`: KeyCodes::scales_of_v. p:
+/// Adds P V of a quarter, of whose keys begin .. end - 1 count. `scales`: KeyCodes::scales_of_v. p:
 /// operand B of the step.
 template <int kHeadDim>
-__device__ inline void weigh_quarter(const ValueCodes<kHeadDim>& v, uint32_t scales, int num_keys,
-                                     const uint32_t (&p)[2], TwoPairs<kHeadDim>& tile) {
+__device__ inline void weigh_quarter(const ValueCodes<kHeadDim>& v, uint32_t scales, int begin,
+                                     int end, const uint32_t (&p)[2], TwoPairs<kHeadDim>& tile) {
   const int t = static_cast<int>(threadIdx.x) % 4;
   uint32_t widenings[2];
 #pragma unroll
@@ -103,7 +104,8 @@ __device__ inline void weigh_quarter(const ValueCodes<kHeadDim>& v, uint32_t sca
     const int key = 2 * t + 8 * h;
     widenings[h] = widening_of_two(scales >> 16 * h);
     // Other keys get factor 0, because 0 * NaN would be NaN whatever their scales are.
-    if (key + 1 >= num_keys) widenings[h] = key >= num_keys ? 0 : widenings[h] & 0xFFFF;
+    if (key + 1 >= end) widenings[h] = key >= end ? 0 : widenings[h] & 0xFFFF;
+    if (key < begin) widenings[h] = key + 1 < begin ? 0 : widenings[h] & 0xFFFF0000;
   }
 #pragma unroll
   for (int j = 0; j < ValueCodes<kHeadDim>::kWords; ++j) {

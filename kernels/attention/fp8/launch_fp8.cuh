@@ -11,7 +11,7 @@
 #include "kernels/attention/launch.cuh"
 #ifdef KV_SM90A
 #include "kernels/attention/fp8/fp8_step_tiles.cuh"
-#include "kernels/attention/fp8/run_fp8_queries.cuh"
+#include "kernels/attention/runs/run_queries.cuh"
 #include "kernels/tensor_map.cuh"
 #endif
 
@@ -23,78 +23,49 @@ inline int shift_of(const Fp8Layer& layer) {
 
 #ifdef KV_SM90A
 
-/// Describes codes to TMA: boxes of 16 rows and `bytes` bytes of each, in parts of 128. The L2
-/// cache fetches nothing more.
-inline CUtensorMap codes_map(const Fp8Layer& layer, const void* codes, int row_bytes, int bytes) {
-  constexpr cuuint32_t kPart = kSwizzledRowBytes;
-  const auto rows =
-      static_cast<cuuint64_t>(layer.num_blocks) * static_cast<cuuint64_t>(layer.block_size);
-  const auto stride = static_cast<cuuint64_t>(row_bytes);
-  return tensor_map<3>(CU_TENSOR_MAP_DATA_TYPE_UINT8, codes, {kPart, rows, stride / kPart},
-                       {stride, kPart},
-                       {kPart, kQuarterTokens, static_cast<cuuint32_t>(bytes) / kPart},
-                       CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE);
-}
-/// Describes scales: boxes of the same 16 tokens and heads, K and V.
-inline CUtensorMap scales_map(const Fp8Layer& layer, int num_kv_heads, int heads) {
+/// Where a run copies from: codes and their scales, in blocks of at least 16 tokens.
+struct CodedRunTiles {
+  static constexpr bool kAreFp8 = true;
+  Fp8Blocks address;
+  LayerMaps maps;      // boxes of 16 rows and a CTA's KV heads
+  CUtensorMap scales;  // [blocks][kv_heads, K or V][block_size], in boxes of the same
+};
+inline CodedRunTiles run_tiles_of(const Fp8Blocks& address, int elements) {
+  const Fp8Layer& layer = address.layer;
   const auto size = static_cast<cuuint64_t>(layer.block_size);
-  return tensor_map<3>(
-      CU_TENSOR_MAP_DATA_TYPE_UINT8, layer.scales,
-      {size, 2 * static_cast<cuuint64_t>(num_kv_heads), static_cast<cuuint64_t>(layer.num_blocks)},
-      {size, static_cast<cuuint64_t>(layer.scale_stride)},
-      {kQuarterTokens, 2 * static_cast<cuuint32_t>(heads), 1}, CU_TENSOR_MAP_SWIZZLE_NONE,
-      CU_TENSOR_MAP_L2_PROMOTION_NONE);
-}
-
-template <int kHeadDim, int kHeads>
-void launch_runs_of_heads(const Queries& queries, const Plan& plan, const Fp8Layer& layer,
-                          void* workspace, const Stream& stream) {
-  using Shape = Fp8RunShape<kHeads>;
-  constexpr size_t kSharedBytes =
-      kSwizzleBytes + sizeof(RunShared<kHeadDim, Fp8Slots<kHeadDim, kHeads>>);
-  static_assert(Shape::kCtas * (kSharedBytes + 1024) <= 228 * 1024);
-  const auto kernel = run_fp8_queries_kernel<kHeadDim, kHeads>;
-  static const bool ready = ask_for_shared(kernel, kSharedBytes);
-  static_cast<void>(ready);
-  const int row_bytes = queries.num_kv_heads * kHeadDim;
-  const Fp8Pages pages{.k = codes_map(layer, layer.k, row_bytes, kHeads * kHeadDim),
-                       .v = codes_map(layer, layer.v, row_bytes, kHeads * kHeadDim),
-                       .scales = scales_map(layer, queries.num_kv_heads, kHeads),
-                       .block_tables = layer.block_tables,
-                       .max_blocks_per_seq = layer.max_blocks_per_seq,
-                       .shift = shift_of(layer)};
-  const int parts = queries.num_kv_heads / kHeads;
-  const int ctas = std::max(1, cuda_backend::num_sms() * Shape::kCtas / parts);
-  // As Plan does for runs in bf16.
-  const int64_t length = (int64_t{queries.num_seqs} * plan.max_groups + ctas - 1) / ctas;
-  const bool merges_apart = plan.max_groups > 8 * length;
-  const RunWorkspace<kHeadDim> pieces{
-      .counters = static_cast<unsigned int*>(workspace),
-      .partials = workspace == nullptr ? nullptr : partials_of<kHeadDim>(workspace),
-      .max_groups = plan.max_groups,
-      .merges_apart = merges_apart};
-  const dim3 grid(static_cast<unsigned>(ctas), static_cast<unsigned>(parts));
-  launch_dependent(kernel,
-                   {grid, dim3(Shape::kThreads), kSharedBytes, "launching attention over FP8"},
-                   stream, queries, pages, pieces);
-  if (merges_apart) launch_merge<kHeadDim>(queries, plan, workspace, stream);
+  const auto heads = static_cast<cuuint32_t>(elements / address.head_dim);
+  const LayerRows rows{.k = layer.k,
+                       .v = layer.v,
+                       .num_rows = int64_t{layer.num_blocks} * layer.block_size,
+                       .row_bytes = int64_t{address.num_kv_heads} * address.head_dim,
+                       .together = layer.block_size};
+  return {address, layer_maps(rows, kQuarterTokens, elements / kSwizzledRowBytes),
+          tensor_map<3>(CU_TENSOR_MAP_DATA_TYPE_UINT8, layer.scales,
+                        {size, 2 * static_cast<cuuint64_t>(address.num_kv_heads),
+                         static_cast<cuuint64_t>(layer.num_blocks)},
+                        {size, static_cast<cuuint64_t>(layer.scale_stride)},
+                        {kQuarterTokens, 2 * heads, 1}, CU_TENSOR_MAP_SWIZZLE_NONE,
+                        CU_TENSOR_MAP_L2_PROMOTION_NONE)};
 }
 
 /// Queues the kernel of runs if it serves the pass and is faster than spread_queries.cuh. Returns
 /// whether it did.
 template <int kHeadDim>
-bool launch_fp8_runs(const Queries& queries, const Plan& plan, const Fp8Layer& layer,
+bool launch_fp8_runs(const Queries& queries, const Plan& plan, const Fp8Blocks& blocks,
                      void* workspace, const Stream& stream) {
-  if (!on_hopper() || plan.path == Plan::Path::kSpread || max_pairs(queries) > kRunPairs ||
-      queries.window > 0) {
+  if (!on_hopper() || plan.path == Plan::Path::kSpread || max_pairs(queries) > kRunPairs) {
     return false;
   }
+  const auto launch = [&]<int kHeads>() {
+    launch_runs_of_heads<kHeadDim, kHeads>(queries, plan, run_tiles_of(blocks, kHeads * kHeadDim),
+                                           workspace, stream);
+  };
   if (queries.num_kv_heads % 8 == 0) {
-    launch_runs_of_heads<kHeadDim, 8>(queries, plan, layer, workspace, stream);
+    launch.template operator()<8>();
   } else if (queries.num_kv_heads % 4 == 0) {
-    launch_runs_of_heads<kHeadDim, 4>(queries, plan, layer, workspace, stream);
+    launch.template operator()<4>();
   } else if (queries.num_kv_heads % 2 == 0) {
-    launch_runs_of_heads<kHeadDim, 2>(queries, plan, layer, workspace, stream);
+    launch.template operator()<2>();
   } else {
     return false;
   }
@@ -132,7 +103,7 @@ inline void launch_fp8_attention(const Queries& queries, const Fp8Layer& layer, 
     }
 #ifdef KV_SM90A
     if constexpr (kHasHopperKernels<kHeadDim>) {
-      if (launch_fp8_runs<kHeadDim>(queries, plan, layer, workspace, stream)) return;
+      if (launch_fp8_runs<kHeadDim>(queries, plan, blocks, workspace, stream)) return;
     }
 #endif
     if (fill_gpu) return launch_for_each_seq();

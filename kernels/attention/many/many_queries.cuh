@@ -19,8 +19,8 @@ inline constexpr int kManyThreads = 32 * kManyWarps;
 inline constexpr int kManyPairs = kManyWarps * kMmaPairs;  // pairs of one CTA
 
 /// A tile of K and one of V in shared memory: rows of 16-byte pieces. Pieces change places within
-/// their row (exclusive or), so that both kinds of reads use all banks. A read of K takes four
-/// pieces of two rows at a time, a read of V by ldmatrix one piece of eight rows.
+/// their row (exclusive or), so that both kinds of reads use all banks. A read of K takes two
+/// pieces of four rows at a time, a read of V by ldmatrix one piece of eight rows.
 template <int kHeadDim>
 struct ManyTile {
   static constexpr int kPieces = kHeadDim / 8;
@@ -36,7 +36,7 @@ struct ManyTile {
   /// no exchange: they alternate between the banks' halves.
   __device__ static int index(int row, int piece) {
     const int halves = kStrideK % 8 == 0 ? (row & 1) << 2 : 0;
-    return row * kStrideK + (piece ^ (halves | (row >> 1 & 3)));
+    return row * kStrideK + (piece ^ (halves | (row & 2) | (row >> 2 & 1)));
   }
 };
 

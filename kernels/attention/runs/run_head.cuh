@@ -1,7 +1,7 @@
 #pragma once
 
 // A computing warp of run_queries.cuh: all pairs of one KV head, over a run of groups. Its lanes
-// hold pairs as in two_pairs.cuh. `Slots` are those of run_shared.cuh or fp8/fp8_slots.cuh.
+// hold pairs as in two_pairs.cuh.
 
 #include "kernels/attention/fp8/fp8_tile.cuh"
 #include "kernels/attention/plan.h"
@@ -79,13 +79,18 @@ class RunOfHead {
   }
   /// Index of this head of a sequence in the workspace.
   __device__ int64_t place(int seq) const {
-    return static_cast<int64_t>(seq) * (Slots::kAreFp8 ? queries_.num_kv_heads : kRunHeads) + head_;
+    return static_cast<int64_t>(seq) * queries_.num_kv_heads + head_;
   }
   __device__ void score(float (&s)[kQuarters][4]);
-  __device__ void weigh(const uint32_t (&p)[kQuarters][2], int num_keys, State& tile);
-  __device__ void join_result(const State& group, int first_key);
+  __device__ void weigh(const uint32_t (&p)[kQuarters][2], int begin, int end, State& tile);
+  /// Whether pair 2 t + c sees a key of the group that begins there.
+  __device__ bool sees_group(int c, int group_begin) const {
+    return num_keys_[c] > group_begin && first_key_[c] < group_begin + kGroupTokens;
+  }
+  __device__ void join_result(const State& group, int group_begin);
   __device__ State result() const;
-  __device__ void leave(const State& state, PartialGroup<kHeadDim>& partial, int first_key) const;
+  __device__ void leave(const State& state, PartialGroup<kHeadDim>& partial, int begin,
+                        int end) const;
   __device__ void store(const State& state, const Pairs& pairs) const;
   __device__ void merge_pieces(const Piece& piece, const Pairs& pairs,
                                const PartialGroup<kHeadDim>* partials) const;
@@ -98,9 +103,9 @@ class RunOfHead {
   const int quad_ = lane_ / 4, t_ = lane_ % 4;
   Ring<Shared::kSlots> ring_;
   float result_m_[2], result_l_[2];
-  int num_keys_[2];                // keys that pairs 2 t and 2 t + 1 see
-  uint4 q_[kRowPieces<kHeadDim>];  // the query of pair quad
-  typename Slots::Scales scales_;  // V's scales
+  int num_keys_[2], first_key_[2];   // pair 2 t + c sees keys first_key_[c] .. num_keys_[c] - 1
+  uint2 q_[kRowSteps<kHeadDim>];     // the query of pair quad
+  uint32_t scales_of_v_[kQuarters];  // FP8: of the tile
 };
 
 template <int kHeadDim, class Slots>
@@ -111,37 +116,36 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::score(float (&s)[kQuarters][4
     for (int i = 0; i < kQuarters; ++i) {
       const unsigned char* const rows = wait_for_slot();
       const KeyCodes<kHeadDim> codes(rows, first_piece,
-                                     shared_.slots.scales_of_head(ring_.slot, in_slots_));
+                                     shared_.scales[ring_.slot].of_head[in_slots_]);
       release_slot(codes.loaded());
-      scales_.of_quarter[i] = codes.scales_of_v;
+      scales_of_v_[i] = codes.scales_of_v;
       s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0.0f;
 #pragma unroll
-      for (int piece = 0; piece < kRowPieces<kHeadDim>; ++piece) {
-        codes.multiply(piece, q_[piece], s[i]);
-      }
+      for (int step = 0; step < kRowSteps<kHeadDim>; ++step) codes.multiply(step, q_[step], s[i]);
     }
     return;
   } else {
 #pragma unroll
     for (auto& quarter : s) {
-      const unsigned char* row = wait_for_slot() + quad_ * Slots::kRowBytes + 16 * t_;
+      const unsigned char* row = wait_for_slot() + lane_ % 16 * kSwizzledRowBytes;
       quarter[0] = quarter[1] = quarter[2] = quarter[3] = 0.0f;
 #pragma unroll
-      for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
-        const uint4 a = *reinterpret_cast<const uint4*>(row + 64 * i);
-        const uint4 b = *reinterpret_cast<const uint4*>(row + 8 * Slots::kRowBytes + 64 * i);
-        mma_step(quarter, a.x, b.x, a.y, b.y, q_[i].x, q_[i].y);
-        mma_step(quarter, a.z, b.z, a.w, b.w, q_[i].z, q_[i].w);
+      for (int i = 0; i < kRowSteps<kHeadDim>; ++i) {
+        uint32_t k[4];
+        load_matrices(
+            k, row + i / 4 * Slots::kPartBytes + ((2 * (i % 4) + lane_ / 16) ^ lane_ % 8) * 16);
+        mma_step(quarter, k, q_[i].x, q_[i].y);
       }
       release_slot(__float_as_uint(quarter[0]));
     }
   }
 }
 
-/// acc = P V over the tile's keys, from zero. num_keys: keys of the tile that exist.
+/// acc = P V over the tile's keys, from zero. Keys begin .. end - 1 of the tile exist and are seen
+/// by a pair.
 template <int kHeadDim, class Slots>
 __device__ inline void RunOfHead<kHeadDim, Slots>::weigh(const uint32_t (&p)[kQuarters][2],
-                                                         int num_keys, State& tile) {
+                                                         int begin, int end, State& tile) {
 #pragma unroll
   for (auto& acc : tile.acc) acc[0] = acc[1] = acc[2] = acc[3] = 0.0f;
   if constexpr (Slots::kAreFp8) {
@@ -149,33 +153,38 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::weigh(const uint32_t (&p)[kQu
     for (int i = 0; i < kQuarters; ++i) {
       const ValueCodes<kHeadDim> codes(wait_for_slot(), Slots::first_piece(in_slots_));
       release_slot(codes.loaded());
-      weigh_quarter<kHeadDim>(codes, scales_.of_quarter[i], num_keys - kQuarterTokens * i, p[i],
-                              tile);
+      weigh_quarter<kHeadDim>(codes, scales_of_v_[i], begin - kQuarterTokens * i,
+                              end - kQuarterTokens * i, p[i], tile);
     }
     return;
   } else {
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
-      const unsigned char* at = wait_for_slot() + quad_ * kElements * 2;
-      uint4 v[4][kElements / 8];  // keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9
+      constexpr int kPieces = kElements / 8;
+      const unsigned char* at = wait_for_slot() + quad_ * kPieces / 8 * Slots::kPartBytes;
+      uint4 v[4][kPieces];  // keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
         const int key = 2 * t_ + x % 2 + x / 2 * 8;
-        // Keys that were not copied read as zero, because 0 * NaN is NaN.
-        const bool there = kQuarterTokens * i + key < num_keys;
-        const auto* row = reinterpret_cast<const uint4*>(at + key * Slots::kRowBytes);
-        if constexpr (kElements == 16) {  // odd lanes the other way round: fewer share a bank
-          const bool odd = t_ % 2 == 1;
-          const uint4 a = there ? row[odd ? 1 : 0] : uint4{},
-                      b = there ? row[odd ? 0 : 1] : uint4{};
-          v[x][0] = odd ? b : a;
-          v[x][1] = odd ? a : b;
-        } else {
-          v[x][0] = there ? row[0] : uint4{};
+        // Other keys read as zero, because 0 * NaN is NaN.
+        const int in_tile = kQuarterTokens * i + key;
+        const bool there = in_tile >= begin && in_tile < end;
+        const unsigned char* row = at + key * kSwizzledRowBytes;
+#pragma unroll
+        for (int j = 0; j < kPieces; ++j) {
+          // Odd quads the other way round, so that no two of them use the same banks.
+          const int piece = quad_ * kPieces % 8 + (j ^ quad_ % kPieces);
+          const auto* from = reinterpret_cast<const uint4*>(row + (piece ^ key % 8) * 16);
+          v[x][j] = there ? *from : uint4{};
+        }
+        if (kPieces == 2 && quad_ % 2 == 1) {
+          const uint4 first = v[x][kPieces - 1];
+          v[x][kPieces - 1] = v[x][0];
+          v[x][0] = first;
         }
       }
 #pragma unroll
-      for (int j = 0; j < kElements / 8; ++j) {
+      for (int j = 0; j < kPieces; ++j) {
         weigh_step(tile.acc[4 * j], v[0][j].x, v[1][j].x, v[2][j].x, v[3][j].x, p[i]);
         weigh_step(tile.acc[4 * j + 1], v[0][j].y, v[1][j].y, v[2][j].y, v[3][j].y, p[i]);
         weigh_step(tile.acc[4 * j + 2], v[0][j].z, v[1][j].z, v[2][j].z, v[3][j].z, p[i]);
@@ -183,24 +192,26 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::weigh(const uint32_t (&p)[kQu
       }
       uint32_t used = 0;  // combines sums in which every load was used
 #pragma unroll
-      for (int j = 0; j < kElements / 8; ++j) used ^= __float_as_uint(tile.acc[4 * j][0]);
+      for (int j = 0; j < kPieces; ++j) used ^= __float_as_uint(tile.acc[4 * j][0]);
       release_slot(used);
     }
   }
 }
 
-/// Merges the group that begins at first_key into the result of the groups before it. The result is
-/// used once in four tiles, so it lives in shared memory.
+/// Merges the group that begins at `group_begin` into the result of the groups before it. The
+/// result is used once in four tiles, so it lives in shared memory.
 template <int kHeadDim, class Slots>
-__device__ inline void RunOfHead<kHeadDim, Slots>::join_result(const State& group, int first_key) {
-  const bool first = first_key == 0;
+__device__ inline void RunOfHead<kHeadDim, Slots>::join_result(const State& group,
+                                                               int group_begin) {
+  bool first[2];
   Merge merge[2];
 #pragma unroll
   for (int c = 0; c < 2; ++c) {
-    if (num_keys_[c] <= first_key) continue;  // not merged: no trace
-    merge[c] = Merge::of(first ? group.m[c] : result_m_[c], group.m[c]);
+    if (!sees_group(c, group_begin)) continue;  // not merged: no trace
+    first[c] = first_key_[c] >= group_begin;
+    merge[c] = Merge::of(first[c] ? group.m[c] : result_m_[c], group.m[c]);
     result_m_[c] = merge[c].m;
-    result_l_[c] = first ? group.l[c] : merge[c](result_l_[c], group.l[c]);
+    result_l_[c] = first[c] ? group.l[c] : merge[c](result_l_[c], group.l[c]);
   }
 #pragma unroll
   for (int i = 0; i < State::kSteps; ++i) {
@@ -208,8 +219,8 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::join_result(const State& grou
     float acc[4] = {before.x, before.y, before.z, before.w};
 #pragma unroll
     for (int x = 0; x < 4; ++x) {
-      if (num_keys_[x % 2] <= first_key) continue;
-      acc[x] = first ? group.acc[i][x] : merge[x % 2](acc[x], group.acc[i][x]);
+      if (!sees_group(x % 2, group_begin)) continue;
+      acc[x] = first[x % 2] ? group.acc[i][x] : merge[x % 2](acc[x], group.acc[i][x]);
     }
     shared_.result[i][threadIdx.x] = {acc[0], acc[1], acc[2], acc[3]};
   }
@@ -228,16 +239,16 @@ __device__ inline TwoPairs<kHeadDim> RunOfHead<kHeadDim, Slots>::result() const 
   return all;
 }
 
-/// Stores the lane's partial results of one group or several; the first group begins at first_key.
+/// Stores the lane's partial results of the keys begin .. end - 1, one group or several.
 template <int kHeadDim, class Slots>
 __device__ inline void RunOfHead<kHeadDim, Slots>::leave(const State& state,
-                                                         PartialGroup<kHeadDim>& partial,
-                                                         int first_key) const {
+                                                         PartialGroup<kHeadDim>& partial, int begin,
+                                                         int end) const {
   uint64_t policy;
   asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
 #pragma unroll
   for (int c = 0; c < 2; ++c) {
-    if (num_keys_[c] <= first_key) continue;
+    if (num_keys_[c] <= begin || first_key_[c] >= end) continue;
     const int pair = 2 * t_ + c;
 #pragma unroll
     for (int i = 0; i < State::kSteps; i += 2) {
@@ -289,15 +300,23 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
     return four_elements(__ldcg(&from.m[pair]), __ldcg(&from.l[pair]),
                          __ldcg(reinterpret_cast<const float4*>(&from.acc[pair][element])));
   };
+  const int first_group = first_group_of(pairs);
+  const auto groups_upto = [&](int pair) {
+    return (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens - first_group;
+  };
+  const auto first_of = [&](int pair) {
+    return max(skipped, pairs.first_key(pair) / kGroupTokens - first_group);
+  };
   // Two pairs at a time, which halves the time spent waiting for memory.
   for (int pair = 0; pair < pairs.count(); pair += 2) {
     const int other = min(pair + 1, pairs.count() - 1);
-    const int groups = (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens;
-    const int groups_of_other = (pairs.num_keys(other) + kGroupTokens - 1) / kGroupTokens;
-    const PartialGroup<kHeadDim>* from = partials + skipped;
-    FourElements a = read(*from, pair), b = read(*from, other);
-    int group = skipped + 1;
-#pragma unroll 4
+    const int groups = groups_upto(pair), groups_of_other = groups_upto(other);
+    FourElements a = read(partials[first_of(pair)], pair);
+    FourElements b = read(partials[first_of(other)], other);
+    int group = first_of(other) + 1;  // behind a window the other pair may begin a group later
+    const PartialGroup<kHeadDim>* from = partials + group - 1;
+    if (first_of(pair) + 1 < min(group, groups)) a.append(read(*from, pair));
+#pragma unroll 8
     for (; group < groups; ++group) {
       ++from;  // an index would cost a multiplication for each load
       a.append(read(*from, pair));
@@ -311,13 +330,19 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
 
 template <int kHeadDim, class Slots>
 __device__ inline void RunOfHead<kHeadDim, Slots>::attend(const Piece& piece) {
-  const Pairs pairs = pairs_of(queries_, piece.seq, head_);
+  const Pairs pairs = pairs_of(queries_, piece.seq, head_, true);
 #pragma unroll
-  for (int c = 0; c < 2; ++c) num_keys_[c] = pairs.num_keys(2 * t_ + c);
+  for (int c = 0; c < 2; ++c) {
+    num_keys_[c] = pairs.num_keys(2 * t_ + c);
+    first_key_[c] = pairs.first_key(2 * t_ + c);
+  }
+  const int all_see_from = pairs.first_key(pairs.count() - 1);
   // A pair that does not exist takes the last one's query and is not stored.
   const bf16* q = q_row(queries_, pairs, min(quad_, pairs.count() - 1));
 #pragma unroll
-  for (int i = 0; i < kRowPieces<kHeadDim>; ++i) q_[i] = row_piece<kHeadDim>(q, i, t_);
+  for (int i = 0; i < kRowSteps<kHeadDim>; ++i) {
+    q_[i] = Slots::kAreFp8 ? row_part(q, i, t_) : query_part(q, i, t_);
+  }
   PartialGroup<kHeadDim>* const partials =
       workspace_.partials + place(piece.seq) * workspace_.max_groups;
 
@@ -325,30 +350,38 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::attend(const Piece& piece) {
   const bool keeps = piece.begin == 0 && (!workspace_.merges_apart || piece.num_groups == 1);
   State group, tile;
   for (int g = piece.begin; g < piece.end; ++g) {
-    const int group_begin = g * kGroupTokens;
+    const int group_begin = piece.token(g);
     const int group_end = min(group_begin + kGroupTokens, pairs.seq_len);
-    for (int tile_begin = group_begin; tile_begin < group_end; tile_begin += kTileTokens) {
+    for (int tile_begin = max(group_begin, piece.keys_begin / kTileTokens * kTileTokens);
+         tile_begin < group_end; tile_begin += kTileTokens) {
+      const int before[2] = {first_key_[0] - tile_begin, first_key_[1] - tile_begin};
       const int visible[2] = {num_keys_[0] - tile_begin, num_keys_[1] - tile_begin};
       float s[kQuarters][4];
       uint32_t p[kQuarters][2];
       score(s);
+      if (tile_begin < all_see_from) hide_front(s, before);
       softmax_two_pairs<kHeadDim>(s, visible, tile, p);
-      weigh(p, pairs.seq_len - tile_begin, tile);
+      weigh(p, piece.keys_begin - tile_begin, pairs.seq_len - tile_begin, tile);
+      const bool begins_group = tile_begin == group_begin;
 #pragma unroll
       for (int c = 0; c < 2; ++c) {  // a pair merges a tile only if it sees keys of it
-        if (visible[c] > 0) group.append(tile, c, tile_begin == group_begin);
+        if (tile_begin >= all_see_from) {
+          if (visible[c] > 0) group.append(tile, c, begins_group);
+        } else if (visible[c] > 0 && before[c] < kTileTokens) {
+          group.append(tile, c, begins_group || before[c] >= 0);
+        }
       }
     }
     if (keeps) {
       join_result(group, group_begin);
     } else {
-      leave(group, partials[g], group_begin);
+      leave(group, partials[g], group_begin, group_end);
     }
   }
   if (keeps && piece.num_pieces == 1) {
     store(result(), pairs);
   } else if (keeps) {
-    leave(result(), partials[piece.end - 1], 0);
+    leave(result(), partials[piece.end - 1], piece.keys_begin, piece.token(piece.end));
   }
   if (piece.num_pieces > 1 && !workspace_.merges_apart) merge_pieces(piece, pairs, partials);
 }

@@ -1,55 +1,66 @@
 #pragma once
 
 // Attention for few queries of a sequence over much K and V on Hopper: the work of
-// stream_queries.cuh, with bulk copies.
+// stream_queries.cuh, with copies by TMA.
 //
 // All groups of keys of a pass, sequence by sequence, are cut into runs of equal length, one for
-// each SM. A CTA has a warp for each KV head, and one warp that copies 16 tokens at a time. The
-// heads of a token are contiguous; where the tokens are contiguous, too, one instruction copies all
-// of them. So a CTA keeps a ring of up to 192 KB in flight, and the computing warps never look up a
-// row. Most groups are merged into the result of their sequence by the warp that computed them.
+// each CTA; the CTAs of some KV heads are on the GPU all at once. A CTA has a warp for each of its
+// KV heads, and warps that copy 16 tokens of all of them with one instruction. So it keeps a ring
+// of slots in flight, and the computing warps never look up a row. Most groups are merged into the
+// result of their sequence by the warp that computed them.
+//
+// Codes in FP8 pass through the same slots, and the computing warps widen them.
 
-#include "kernels/attention/rows.cuh"
+#include "kernels/attention/layer_maps.cuh"
 #include "kernels/attention/runs/run_head.cuh"
 #include "kernels/stage_ring.cuh"
 
 namespace kv::attention {
 
+/// Where a run copies from: rows in bf16, in blocks of at least 16 tokens.
+template <class Address>
+struct RunTiles {
+  static constexpr bool kAreFp8 = false;
+  Address address;
+  LayerMaps maps;  // boxes of 16 rows and a CTA's KV heads
+};
+
 #if KV_WARPGROUPS
 
-/// A copy of K or V, which is read once: its lines are the first to leave the L2 cache.
-__device__ inline void copy_range_once(void* shared, const void* global, uint32_t bytes,
-                                       uint64_t* barrier, uint64_t policy) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-      "[%0], [%1], %2, [%3], %4;" ::"r"(shared_address(shared)),
-      "l"(global), "r"(bytes), "r"(shared_address(barrier)), "l"(policy)
-      : "memory");
-}
-
-/// The copying warp.
-template <int kHeadDim, class Address>
+/// A copying warp: it fills every kCopyWarps-th slot of the ring.
+template <int kHeadDim, int kHeads, class Tiles>
 class RunCopies {
  public:
-  using Slots = Bf16Slots<kHeadDim>;
+  using Slots = RunSlots<kHeadDim, kHeads, Tiles::kAreFp8>;
   using Shared = RunShared<kHeadDim, Slots>;
-  __device__ RunCopies(Shared& shared, const Address& address)
-      : shared_(shared), address_(address) {
+  static constexpr int kCopyWarps = RunShape<kHeads>::kCopyWarps;
+  static_assert(kQuarters % kCopyWarps == 0 && Slots::kSlots >= kCopyWarps);
+  __device__ RunCopies(Shared& shared, const Tiles& tiles, int first_head, int warp)
+      : shared_(shared), tiles_(tiles), first_head_(first_head), warp_(warp) {
+    ring_.next(warp);
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy_));
   }
   __device__ void copy_piece(const Piece& piece) {
-    const auto rows = address_.rows(piece.seq, 0);
-    const int len = piece.seq_len, end = min(piece.end * kGroupTokens, len);
-    int row_of[2], next_row_of[2];
-    find_rows(rows, piece.begin * kGroupTokens, len, row_of);
-    for (int tile = piece.begin * kGroupTokens; tile < end; tile += kTileTokens) {
-      find_rows(rows, tile + kTileTokens, len, next_row_of);
-      // Tokens of earlier passes were written before this pass began; its own rows come later.
-      if (tile + kTileTokens > piece.num_earlier) wait();
-      copy_tile(rows.k, rows.stride, row_of, len - tile);
-      copy_tile(rows.v, rows.stride, row_of, len - tile);
-      row_of[0] = next_row_of[0];
-      row_of[1] = next_row_of[1];
+    const auto rows = tiles_.address.rows(piece.seq, 0);
+    const int begin = piece.keys_begin, end = min(piece.token(piece.end), piece.seq_len);
+    // Each lane has the row of one sixteenth of a group's tokens, looked up one group ahead. Tokens
+    // before the first one that is seen may be in nobody's block.
+    const auto row_of = [&](int group) {
+      const int token = group + kQuarterTokens * (lane_ % 16);
+      const int there = min(max(token, begin), piece.seq_len - 1);
+      return rows.row_of(there) - (there - token);
+    };
+    int next_row = row_of(piece.token(piece.begin));
+    for (int group = piece.token(piece.begin); group < end; group += kGroupTokens) {
+      const int row = next_row, group_end = min(group + kGroupTokens, end);
+      next_row = row_of(group + kGroupTokens);
+      for (int tile = max(group, begin / kTileTokens * kTileTokens); tile < group_end;
+           tile += kTileTokens) {
+        // Tokens of earlier passes were written before this pass began; its own rows come later.
+        if (tile + kTileTokens > piece.num_earlier) wait();
+        copy_tile(true, row, tile, piece);
+        copy_tile(false, row, tile, piece);
+      }
     }
   }
   __device__ void wait() {
@@ -58,66 +69,86 @@ class RunCopies {
   }
 
  private:
-  template <class Rows>
-  __device__ void find_rows(const Rows& rows, int tile, int len, int (&row_of)[2]) const {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) row_of[i] = rows.row_of(min(tile + 32 * i + lane_, len - 1));
-  }
-  /// Copies the first `count` rows of a tile of K or V, all heads.
-  __device__ void copy_tile(const bf16* from, int64_t stride, const int (&row_of)[2], int count) {
-#pragma unroll
-    for (int i = 0; i < kQuarters; ++i) {
-      wait_for_phase(&shared_.empty[ring_.slot], ring_.phase ^ 1);  // the first round does not wait
-      const int here = min(max(count - kQuarterTokens * i, 0), kQuarterTokens);
+  /// Copies K or V of the tile's tokens that exist and are seen. `rows`: the lanes' rows of the
+  /// group.
+  __device__ void copy_tile(bool is_k, int rows, int tile, const Piece& piece) {
+#pragma unroll 1
+    for (int i = warp_; i < kQuarters; i += kCopyWarps) {
+      const int token = tile + kQuarterTokens * i;
+      const int row = __shfl_sync(kFullWarp, rows, token / kQuarterTokens % 16);
+      const bool here = token < piece.seq_len && token + kQuarterTokens > piece.keys_begin;
+      uint64_t* const full = &shared_.full[ring_.slot];
+      wait_for_phase(&shared_.empty[ring_.slot], ring_.phase ^ 1);  // not in the first round
       if (lane_ == 0) {
-        expect_bytes(&shared_.full[ring_.slot], static_cast<uint32_t>(here * Slots::kRowBytes));
+        expect_bytes(full, !here ? 0 : is_k ? Slots::kBytes + Slots::kScaleBytes : Slots::kBytes);
+        if (here) {
+          constexpr int kHeadsInPart = kSwizzledRowBytes / Slots::kHeadBytes;
+          const int part = kHeadsInPart > 1 ? first_head_ / kHeadsInPart
+                                            : first_head_ * Slots::kHeadBytes / kSwizzledRowBytes;
+          copy_box_once(shared_.slots.parts[ring_.slot], is_k ? tiles_.maps.k : tiles_.maps.v, 0,
+                        row, part, full);
+        }
+        if constexpr (Slots::kAreFp8) {
+          if (here && is_k) {
+            const int shift = tiles_.address.shift;
+            copy_box_once(shared_.scales[ring_.slot].of_head, tiles_.scales,
+                          row & ((1 << shift) - 1), 2 * first_head_, row >> shift, full);
+          }
+        }
       }
       __syncwarp();
-      // A lane whose row does not follow the row before copies the whole stretch that begins there.
-      const int row = __shfl_sync(kFullWarp, row_of[i / 2], i % 2 * 16 + lane_ % 16);
-      const int before = __shfl_up_sync(kFullWarp, row, 1);
-      const bool begins = lane_ < here && (lane_ == 0 || row != before + 1);
-      const unsigned later = __ballot_sync(kFullWarp, begins) >> lane_ >> 1;
-      const int length = later != 0 ? __ffs(static_cast<int>(later)) : here - lane_;
-      if (begins) {
-        copy_range_once(shared_.slots.rows[ring_.slot] + lane_ * Slots::kRowBytes,
-                        from + row * stride, static_cast<uint32_t>(length * Slots::kRowBytes),
-                        &shared_.full[ring_.slot], policy_);
-      }
-      ring_.next();
+      ring_.next(kCopyWarps);
     }
+  }
+  /// A copy of data that is read once: its lines are the first to leave the L2 cache.
+  __device__ void copy_box_once(void* shared, const CUtensorMap& map, int x, int y, int z,
+                                uint64_t* barrier) const {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        ".L2::cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared_address(shared)),
+        "l"(&map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z), "l"(policy_)
+        : "memory");
   }
 
   Shared& shared_;
-  const Address& address_;
+  const Tiles& tiles_;
+  const int first_head_;  // the CTA's first head
+  const int warp_;
   const int lane_ = static_cast<int>(threadIdx.x) % 32;
   uint64_t policy_;
   bool waited_ = false;
-  Ring<Shared::kSlots> ring_;
+  Ring<Slots::kSlots> ring_;
 };
 
 #endif
 
-/// Grid: a CTA for each SM; warp h has KV head h, the last one copies.
-template <int kHeadDim, class Address>
-__global__ void __launch_bounds__(kRunThreads, 1)
-    run_queries_kernel(Queries queries, Address address, RunWorkspace<kHeadDim> workspace) {
+/// Grid: (CTAs that share the keys, num_kv_heads / kHeads), all of them on the GPU at once. Warp h
+/// < kHeads of a CTA computes its KV head h; the last warps copy.
+template <int kHeadDim, int kHeads, class Tiles>
+__global__ void __maxnreg__(RunShape<kHeads>::kRegisters)
+    run_queries_kernel(Queries queries, const __grid_constant__ Tiles tiles,
+                       RunWorkspace<kHeadDim> workspace) {
 #if KV_WARPGROUPS
   let_successors_start();
-  using Shared = RunShared<kHeadDim, Bf16Slots<kHeadDim>>;
-  auto& shared = *reinterpret_cast<Shared*>(kv::dynamic_shared<unsigned char>());
+  prefetch_maps(tiles.maps);
+  using Slots = RunSlots<kHeadDim, kHeads, Tiles::kAreFp8>;
+  using Shape = RunShape<kHeads>;
+  auto& shared = *kv::dynamic_shared<RunShared<kHeadDim, Slots>>();
   init_barriers(shared);
   const Run run(queries);
   const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / 32, 0);
-  if (warp == kRunHeads) {
-    RunCopies<kHeadDim, Address> copies(shared, address);
+  const int first_head = static_cast<int>(blockIdx.y) * kHeads;
+  if (warp >= kHeads) {
+    if constexpr (Shape::kGivesRegisters) give_registers_back<Shape::kOfCopying>();
+    RunCopies<kHeadDim, kHeads, Tiles> copies(shared, tiles, first_head, warp - kHeads);
     for_each_piece(queries, run, [&](const Piece& piece) { copies.copy_piece(piece); });
     copies.wait();
-    return;
+  } else {
+    if constexpr (Shape::kGivesRegisters) take_registers<Shape::kOfComputing>();
+    wait_for_predecessors();
+    RunOfHead<kHeadDim, Slots> head(shared, queries, workspace, first_head + warp, warp);
+    for_each_piece(queries, run, [&](const Piece& piece) { head.attend(piece); });
   }
-  wait_for_predecessors();
-  RunOfHead<kHeadDim, Bf16Slots<kHeadDim>> head(shared, queries, workspace, warp, warp);
-  for_each_piece(queries, run, [&](const Piece& piece) { head.attend(piece); });
 #endif
 }
 

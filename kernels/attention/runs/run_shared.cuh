@@ -1,7 +1,7 @@
 #pragma once
 
-// The memory of run_queries.cuh: the slots that K and V pass through, in bf16 (Bf16Slots) or in FP8
-// (fp8/fp8_slots.cuh), and the workspace for partial results.
+// The memory of run_queries.cuh: the slots that K and V pass through, in bf16 or in FP8, and the
+// workspace for partial results.
 
 #include "kernels/attention/plan.h"
 #include "kernels/attention/state.cuh"
@@ -9,28 +9,52 @@
 
 namespace kv::attention {
 
-inline constexpr int kRunThreads = 32 * (kRunHeads + 1);
+/// Shape of a CTA that has kHeads KV heads.
+template <int kHeads>
+struct RunShape {
+  static constexpr int kCopyWarps = kHeads >= 4 ? 4 : 2;
+  static constexpr int kThreads = 32 * (kHeads + kCopyWarps);
+  static constexpr int kCtas = run_ctas(kHeads);
+  /// Copying warps give registers to computing warps, where no warpgroup has both kinds.
+  static constexpr bool kGivesRegisters = kHeads >= 4;
+  static constexpr int kOfComputing = 184, kOfCopying = 40;
+  /// Registers of a thread at launch. They leave room for the CTAs of merge_groups_kernel.
+  static constexpr int kRegisters =
+      kGivesRegisters ? (kHeads * kOfComputing + kCopyWarps * kOfCopying) / (kHeads + kCopyWarps)
+                      : 160;
+};
 
-/// Slots for a quarter of a tile of K or V, in the layout of the cache.
-template <int kHeadDim>
-struct Bf16Slots {
-  static constexpr bool kAreFp8 = false;
-  static constexpr int kHeads = kRunHeads;
-  static constexpr int kRowBytes = kRunHeads * kHeadDim * 2;  // of one token, all heads
-  static constexpr int kSlotBytes = kQuarterTokens * kRowBytes;
-  static constexpr int kSlots = 192 * 1024 / kSlotBytes;
-  struct Scales {};
-  alignas(128) unsigned char rows[kSlots][kSlotBytes];
+/// Slots for a quarter of a tile of K or V, of kNumHeads heads. TMA writes it in parts: 16 swizzled
+/// rows of 128 bytes. In FP8 the slot of K also has the scales of both.
+template <int kHeadDim, int kNumHeads, bool kFp8>
+struct RunSlots {
+  static constexpr bool kAreFp8 = kFp8;
+  static constexpr int kHeads = kNumHeads;
+  static constexpr int kHeadBytes = kHeadDim * (kFp8 ? 1 : 2);
+  static constexpr int kParts = kHeads * kHeadBytes / kSwizzledRowBytes;
+  static constexpr int kPartBytes = kQuarterTokens * kSwizzledRowBytes;
+  static constexpr int kBytes = kParts * kPartBytes;
+  static constexpr int kScaleBytes = kFp8 ? kHeads * 2 * kQuarterTokens : 0;
+  /// In FP8 both more slots and fewer were slower (docs/attention-measured.md).
+  static constexpr int kSlots = 6 * 128 / kHeadDim;
+  static_assert(kHeads * kHeadBytes % kSwizzledRowBytes == 0);
+  struct alignas(128) SlotScales {
+    uint8_t of_head[kHeads][2 * kQuarterTokens];  // [K, V][16]
+  };
+  alignas(kSwizzleBytes) unsigned char parts[kSlots][kParts][kPartBytes];
 
+  /// A head's first part, and the number of its first piece of 16 bytes there.
   __device__ const unsigned char* of_head(int slot, int head) const {
-    return rows[slot] + head * kHeadDim * 2;
+    return parts[slot][head * kHeadBytes / kSwizzledRowBytes];
   }
+  __device__ static int first_piece(int head) { return head * kHeadBytes % kSwizzledRowBytes / 16; }
 };
 
 template <int kHeadDim, class Slots>
 struct RunShared {
   static constexpr int kSlots = Slots::kSlots, kHeads = Slots::kHeads;
   Slots slots;
+  typename Slots::SlotScales scales[Slots::kAreFp8 ? kSlots : 1];
   float4 result[kHeadDim / 16][32 * Slots::kHeads];  // TwoPairs::acc, each lane's own
   uint64_t full[kSlots], empty[kSlots];
 };
@@ -50,9 +74,10 @@ struct RunWorkspace {
 template <int kSlots>
 struct Ring {
   int slot = 0, phase = 0;
-  __device__ void next() {
-    if (++slot < kSlots) return;
-    slot = 0;
+  __device__ void next(int steps = 1) {
+    slot += steps;
+    if (slot < kSlots) return;
+    slot -= kSlots;
     phase ^= 1;
   }
 };

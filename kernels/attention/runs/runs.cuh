@@ -1,17 +1,23 @@
 #pragma once
 
-// Runs: how run_queries.cuh shares the keys of a pass among the SMs. All tiles, sequence by
+// Runs: how run_queries.cuh shares the keys of a pass among its CTAs. All tiles, sequence by
 // sequence, are cut into runs of equal length. A group belongs to the run in which it begins. The
 // last group of a sequence counts kGroupTiles tiles, even if it has fewer. If that made the runs at
-// least one group longer, it counts only the tiles that it has.
+// least one group longer, it counts only the tiles that it has. With a window a sequence begins
+// with the group of the first key that a query sees.
 
 #include "kernels/attention/fragments.cuh"
 
 namespace kv::attention {
 
+/// The first group of which a query sees a key.
+__device__ inline int first_group_of(const Pairs& pairs) {
+  return pairs.first_key(0) / kGroupTokens;
+}
 __device__ inline int tiles_of_seq(const Queries& queries, int seq) {
-  const Pairs pairs = pairs_of(queries, seq, 0);
-  return pairs.num_rows > 0 ? (pairs.seq_len + kTileTokens - 1) / kTileTokens : 0;
+  const Pairs pairs = pairs_of(queries, seq, 0, true);
+  if (pairs.num_rows == 0) return 0;
+  return (pairs.seq_len + kTileTokens - 1) / kTileTokens - first_group_of(pairs) * kGroupTiles;
 }
 __device__ inline int groups_of(int tiles) { return (tiles + kGroupTiles - 1) / kGroupTiles; }
 
@@ -73,19 +79,22 @@ struct Run {
   }
 };
 
-/// The groups of one sequence that lie in a run.
+/// The groups of one sequence that lie in a run. Groups are counted from the sequence's first one
+/// of which a query sees a key.
 struct Piece {
   int seq;
   int seq_len, num_groups;  // of the whole sequence
   int num_earlier;          // of its tokens were there before this pass
+  int keys_begin;           // the first key that a query sees
   int begin, end;           // groups of the sequence
   int num_pieces;           // that the sequence has
   int first_groups;         // groups of its first piece
 
   __device__ Piece(const Queries& queries, const Run& run, int sequence, int seq_begin)
       : seq(sequence) {
-    const Pairs pairs = pairs_of(queries, seq, 0);
+    const Pairs pairs = pairs_of(queries, seq, 0, true);
     seq_len = pairs.seq_len;
+    keys_begin = pairs.num_rows > 0 ? pairs.first_key(0) : 0;
     num_earlier = num_earlier_tokens(pairs);
     num_groups = groups_of(tiles_of_seq(queries, seq));
     begin = groups_of(max(run.begin - seq_begin, 0));
@@ -94,6 +103,10 @@ struct Piece {
     first_groups = min(groups_of((first_run + 1) * run.length - seq_begin), num_groups);
     const int last_group = seq_begin + kGroupTiles * max(num_groups - 1, 0);
     num_pieces = last_group / run.length - first_run + 1;
+  }
+  /// The first token of a group.
+  __device__ int token(int group) const {
+    return (keys_begin / kGroupTokens + group) * kGroupTokens;
   }
 };
 

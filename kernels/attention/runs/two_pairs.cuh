@@ -51,6 +51,19 @@ __device__ inline uint32_t transposed(uint32_t x) {
   return y;
 }
 
+/// Hides the keys before a pair's first one: they get p = 0, whatever K is. before[c]: number of
+/// keys at the tile's front that pair 2 t + c does not see.
+__device__ inline void hide_front(float (&s)[kQuarters][4], const int (&before)[2]) {
+  const int quad = static_cast<int>(threadIdx.x) % 32 / 4;
+#pragma unroll
+  for (int i = 0; i < kQuarters; ++i) {
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      if (kQuarterTokens * i + quad + x / 2 * 8 < before[x % 2]) s[i][x] = -INFINITY;
+    }
+  }
+}
+
 /// m and l of the tile, in the order of fragments.cuh, and P as operand B of the quarters' steps.
 /// visible[c]: number of the tile's keys that pair 2 t + c sees.
 template <int kHeadDim>

@@ -261,13 +261,13 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
   const auto rows = address.rows(seq, kv_head);
   const int tile_begin = group * kGroupTokens + warp / kQuarters * kTileTokens;
   auto share = share_of<kHeadDim>(rows);
-  uint4 q[kRowPieces<kHeadDim>][2];
+  QueryRows<kHeadDim> q;
   load_around_wait(share, rows, tile_begin, keys_begin, min(num_earlier_tokens(pairs), keys_end),
                    keys_end, [&] {
 #pragma unroll
-                     for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
-                       q[i][0] = row_piece<kHeadDim>(q_rows[0], i, lane % 4);
-                       q[i][1] = row_piece<kHeadDim>(q_rows[1], i, lane % 4);
+                     for (int i = 0; i < kRowSteps<kHeadDim>; ++i) {
+                       q[i][0] = row_part(q_rows[0], i, lane % 4);
+                       q[i][1] = row_part(q_rows[1], i, lane % 4);
                      }
                    });
   const int before[2] = {pairs.first_key(pair[0]) - tile_begin,

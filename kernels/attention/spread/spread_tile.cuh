@@ -36,16 +36,16 @@ __device__ inline int quarter_of_warp() { return static_cast<int>(threadIdx.x) /
 template <int kHeadDim>
 struct TileShare {
   static constexpr bool kHasCodes = false;
-  static constexpr int kPieces = kRowPieces<kHeadDim>;
+  static constexpr int kSteps = kRowSteps<kHeadDim>;
   static constexpr int kColumns = (kHeadDim + 31) / 32;  // products of 8 columns along the elements
   static constexpr int kWidth = 8 * kColumns;            // elements of V per warp
 
-  uint4 k[2][kPieces];                            // [n]: key 8 n + quad of the quarter
+  uint2 k[2][kSteps];                             // [n]: key 8 n + quad of the quarter
   alignas(8) Elements<kColumns> v[kQuarters][4];  // k-slots 2t, 2t + 1, 2t + 8, 2t + 9 of the step
 
-  /// Operands B: a piece of K's key 8 n + quad of the quarter, and element j of keys 2 t + 8 h and
+  /// Operands B: step i of K's key 8 n + quad of the quarter, and element j of keys 2 t + 8 h and
   /// the next one of quarter i.
-  __device__ const uint4& k_piece(int n, int i) const { return k[n][i]; }
+  __device__ const uint2& k_part(int n, int i) const { return k[n][i]; }
   __device__ uint32_t v_pair(int i, int h, int j) const {
     return pack_halves(v[i][2 * h].x[j], v[i][2 * h + 1].x[j]);
   }
@@ -64,7 +64,7 @@ struct TileShare {
       if (token < begin || token >= end) continue;
       const bf16* row = rows.k_row(token);
 #pragma unroll
-      for (int i = 0; i < kPieces; ++i) k[n][i] = row_piece<kHeadDim>(row, i, t);
+      for (int i = 0; i < kSteps; ++i) k[n][i] = row_part(row, i, t);
     }
     // Column n of product j is element n * kColumns + j, so that a lane's elements are neighbours.
     const int element = kWidth * quarter + kColumns * quad;
@@ -103,9 +103,9 @@ __device__ inline void score_quarter(const Share& share, const QueryRows<kHeadDi
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int quarter = quarter_of_warp();
 #pragma unroll
-  for (int i = 0; i < kRowPieces<kHeadDim>; ++i) {
-    mma_piece<kHeadDim>(s[0], q[i], share.k_piece(0, i), i);
-    mma_piece<kHeadDim>(s[1], q[i], share.k_piece(1, i), i);
+  for (int i = 0; i < kRowSteps<kHeadDim>; ++i) {
+    score_step(s[0], q[i], share.k_part(0, i));
+    score_step(s[1], q[i], share.k_part(1, i));
   }
 #pragma unroll
   for (int h = 0; h < 2; ++h) {

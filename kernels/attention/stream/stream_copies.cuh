@@ -8,12 +8,12 @@
 namespace kv::attention {
 
 /// A tile of K and one of V in shared memory: rows of 16-byte pieces. The strides make both kinds
-/// of reads use all banks. A read of K takes four pieces of two rows at a time (stride 4 mod 8), a
+/// of reads use all banks. A read of K takes two pieces of four rows at a time (stride 2 mod 4), a
 /// read of V by ldmatrix one piece of eight rows (an odd stride).
 template <int kHeadDim>
 struct StreamTile {
   static constexpr int kPieces = kHeadDim / 8;
-  static constexpr int kStrideK = (kPieces + 3) / 8 * 8 + 4;
+  static constexpr int kStrideK = (kPieces + 1) / 4 * 4 + 2;
   static constexpr int kStrideV = kPieces | 1;
   static_assert(kStrideK >= kPieces && kStrideV >= kPieces);
 

@@ -62,7 +62,7 @@ __device__ inline void leave_partial(const LaneState<kHeadDim>& group, int h,
 /// to partials[num_seqs * blocks, num_kv_heads, max_groups], counted from the first group that the
 /// block sees.
 template <int kHeadDim, int kHalves, bool kWindow, class Address>
-__global__ void __launch_bounds__(32)
+__global__ void __launch_bounds__(32, 1)
     stream_queries_kernel(Queries queries, Address address, PartialGroup<kHeadDim>* partials,
                           int max_groups, int blocks_per_seq, int groups_per_run) {
   let_successors_start();

@@ -3,7 +3,8 @@
 // Attention for many queries on Hopper: the work of many_queries.cuh, done by warpgroups (wgmma).
 //
 // A CTA has one or two computing warpgroups of 64 pairs each, and one copying warpgroup that brings
-// tiles of K and V into a ring in shared memory (step_tiles.cuh).
+// tiles of K and V into a ring in shared memory (step_tiles.cuh). Where the tiles come from is a
+// parameter: by TMA from rows in bf16 (BoxedTiles), or widened from codes (fp8/fp8_step_tiles.cuh).
 //
 // While a warpgroup merges tile i into its group, its scores of tile i + 1 are in flight. Two
 // warpgroups take turns: the steps of one run while the other computes its softmax. Groups that all
@@ -17,7 +18,7 @@
 
 namespace kv::attention {
 
-inline constexpr int kWarpgroupPairs = kStepRows;
+inline constexpr int kWarpgroupPairs = 64;
 
 template <int kHeadDim, int kWarpgroups>
 struct WarpgroupShared {
@@ -28,63 +29,70 @@ struct WarpgroupShared {
   uint64_t full[kSlots], empty[kSlots];
 };
 
+/// Tiles of rows in bf16. A warp copies by TMA the tiles whose 64 tokens all exist. What follows
+/// the sequence in memory may be NaN, and 0 * NaN is NaN, so the last tokens are copied row by row.
+template <class Address>
+struct BoxedTiles {
+  static constexpr int kArrivals = 1;  // at `full`, for each tile
+  static constexpr int kRegisters = 240, kCopyRegisters = 24;
+
+  Address address;
+  LayerMaps maps;
+};
+
 #if KV_WARPGROUPS
 
-/// The copying warpgroup. It hands a tile over once the copies of the next one have started. These
-/// wait for the slot of the tile kSlots earlier, which both warpgroups have long left.
-///
-/// `find(i)` returns the place of this lane's rows of tile i; it is called one tile ahead. `copy(i,
-/// tile, found)` starts the copies. `finish(i, tile)` is called when this thread's copies have
-/// arrived.
-template <int kHeadDim, int kWarpgroups, class Find, class Copy, class Finish>
-__device__ inline void fill_ring(WarpgroupShared<kHeadDim, kWarpgroups>& shared, int num_tiles,
-                                 const Find& find, const Copy& copy, const Finish& finish) {
-  constexpr int kSlots = WarpgroupShared<kHeadDim, kWarpgroups>::kSlots, kAhead = 1;
-  int next = find(0);
-  for (int i = 0; i < num_tiles + kAhead; ++i) {
-    if (i < num_tiles) {
-      const int found = next;
-      next = find(i + 1);
-      if (i >= kSlots) wait_for_phase(&shared.empty[i % kSlots], (i / kSlots - 1) & 1);
-      copy(i, shared.tiles[i % kSlots], found);
-    }
-    commit_copies();
-    if (i < kAhead) continue;
-    wait_for_copies<kAhead>();
-    finish(i - kAhead, shared.tiles[(i - kAhead) % kSlots]);
-    publish_copies();
-    arrive(&shared.full[(i - kAhead) % kSlots]);
-  }
+/// A barrier of a warpgroup's threads; the CTA's barrier 3, 4 or 5.
+__device__ inline void sync_warpgroup(int number) {
+  asm volatile("bar.sync %0, %1;" ::"r"(3 + number), "n"(kWarpgroupThreads) : "memory");
 }
 
-/// Copies tiles of rows in bf16.
-template <int kHeadDim, int kWarpgroups, class RowOf>
+/// The work of the copying warpgroup.
+template <int kHeadDim, int kWarpgroups, class Address>
 __device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
-                                  const RowsBy<RowOf>& rows, int keys_end, int num_tiles) {
-  const auto find = [&](int i) {  // row 0 for a token that is not read
-    const int token = i * kTileTokens + row_known_to_lane();
-    return token < keys_end ? rows.row_of(token) : 0;
-  };
-  const auto copy = [&](int i, StepTile<kHeadDim>& tile, int row) {
-    const int end = keys_end - i * kTileTokens;
-    const auto row_bytes = static_cast<uint32_t>(rows.stride * sizeof(bf16));
-    copy_rows<8>(tile.k, {.first = rows.k, .row_bytes = row_bytes, .number = row, .end = end});
-    copy_rows<16>(tile.v, {.first = rows.v, .row_bytes = row_bytes, .number = row, .end = end});
-  };
-  fill_ring(shared, num_tiles, find, copy, [](int, StepTile<kHeadDim>&) {});
-}
-
-/// Copies the queries of 64 pairs. A pair that does not exist gets the last one's query and is not
-/// stored.
-template <int kHeadDim>
-__device__ inline void copy_queries(StepMatrix<kHeadDim>& to, const Queries& queries,
-                                    const Pairs& pairs, int first_pair) {
-  const int pair = min(first_pair + row_known_to_lane(), pairs.count() - 1);
-  const int64_t elements = pairs.element(pair) - pairs.element(0);
-  copy_rows<8>(to, {.first = q_row(queries, pairs, 0),
-                    .row_bytes = kHeadDim * sizeof(bf16),
-                    .number = static_cast<int>(elements / kHeadDim),
-                    .end = kStepRows});
+                                  const BoxedTiles<Address>& tiles, const Pairs& pairs, int seq,
+                                  int kv_head, int num_tiles) {
+  constexpr int kSlots = WarpgroupShared<kHeadDim, kWarpgroups>::kSlots;
+  const auto rows = tiles.address.rows(seq, kv_head);
+  const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
+  const int num_whole = min(num_tiles, pairs.seq_len / kTileTokens);
+  for (int i = 0; i < num_whole && thread < 32; ++i) {
+    wait_for_phase(&shared.empty[i % kSlots], (i / kSlots & 1) ^ 1);  // not in the first round
+    uint64_t* const full = &shared.full[i % kSlots];
+    StepTile<kHeadDim>& tile = shared.tiles[i % kSlots];
+    if (thread == 0) expect_bytes(full, sizeof(tile));
+    __syncwarp();
+    for (int row = thread * tiles.maps.box_rows; row < kTileTokens;
+         row += 32 * tiles.maps.box_rows) {
+      const int from = rows.row_of(i * kTileTokens + row);
+#pragma unroll
+      for (int part = 0; part < tile.k.kRegions; ++part) {
+        const int to = part * tile.k.kRegionBytes + row * kSwizzledRowBytes;
+        copy_box(tile.k.bytes + to, tiles.maps.k, 0, from, kv_head * tile.k.kRegions + part, full);
+        copy_box(tile.v.bytes + to, tiles.maps.v, 0, from, kv_head * tile.k.kRegions + part, full);
+      }
+    }
+  }
+  if (num_whole == num_tiles) return;
+  // Only the first warp has seen all phases before this one.
+  if (thread < 32) {
+    wait_for_phase(&shared.empty[num_whole % kSlots], (num_whole / kSlots & 1) ^ 1);
+  }
+  sync_warpgroup(kWarpgroups);
+  StepTile<kHeadDim>& tile = shared.tiles[num_whole % kSlots];
+  constexpr int kPieces = kHeadDim / 8;
+#pragma unroll 1
+  for (int i = thread; i < kTileTokens * kPieces; i += kWarpgroupThreads) {
+    const int token = num_whole * kTileTokens + i / kPieces;
+    const bool valid = token < pairs.seq_len;
+    copy_piece(tile.k, i / kPieces, i % kPieces, rows.k_row(valid ? token : 0), valid);
+    copy_piece(tile.v, i / kPieces, i % kPieces, rows.v_row(valid ? token : 0), valid);
+  }
+  commit_copies();
+  wait_for_copies<0>();
+  publish_copies();
+  sync_warpgroup(kWarpgroups);
+  if (thread == 0) arrive(&shared.full[num_whole % kSlots]);
 }
 
 /// A computing warpgroup.
@@ -103,6 +111,7 @@ class WarpgroupOfQueries {
       pair_[h] = first_pair + kMmaPairs * warp + lane / 4 + 8 * h;
       num_keys_[h] = pairs.num_keys(pair_[h]);
     }
+    copy_queries(queries, pairs, first_pair);
     const bool any = first_pair <= last_pair;
     num_tiles_ = any ? (pairs.num_keys(last_pair) + kTileTokens - 1) / kTileTokens : 0;
     whole_groups_ = any ? (pairs.num_keys(first_pair) - 1) / kGroupTokens : 0;
@@ -115,12 +124,28 @@ class WarpgroupOfQueries {
   static constexpr int kSlots = WarpgroupShared<kHeadDim, kWarpgroups>::kSlots;
   using Matrix = StepMatrix<kHeadDim>;
 
+  /// Copies the queries of the warpgroup's pairs. A pair that does not exist gets the last one's
+  /// and is not stored.
+  __device__ void copy_queries(const Queries& queries, const Pairs& pairs, int first_pair) {
+    constexpr int kPieces = kHeadDim / 8;
+#pragma unroll
+    for (int i = 0; i < kWarpgroupPairs * kPieces / kWarpgroupThreads; ++i) {
+      const int at = static_cast<int>(threadIdx.x) % kWarpgroupThreads + i * kWarpgroupThreads;
+      const int pair = min(first_pair + at / kPieces, pairs.count() - 1);
+      copy_piece(shared_.queries[number_], at / kPieces, at % kPieces, q_row(queries, pairs, pair),
+                 true);
+    }
+    commit_copies();
+    wait_for_copies<0>();
+    publish_copies();
+    sync_warpgroup(number_);
+  }
   __device__ void start_scores(int tile) {
     wait_for_phase(&shared_.full[tile % kSlots], tile / kSlots & 1);
     const uint64_t k = swizzled_descriptor(shared_.tiles[tile % kSlots].k.bytes);
     begin_steps();
 #pragma unroll
-    for (int i = 0; i < kHeadDim / 16; ++i) {
+    for (int i = 0; i < kRowSteps<kHeadDim>; ++i) {
       const int at = (i / 4 * Matrix::kRegionBytes + i % 4 * 32) / 16;
       warpgroup_step(scores_, q_ + at, k + at, i > 0);
     }
@@ -310,17 +335,16 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::store(const Qu
 
 /// Grid: (num_kv_heads, blocks of 64 kWarpgroups pairs of the longest query range, num_seqs); long
 /// blocks first. The last warpgroup copies.
-template <int kHeadDim, int kWarpgroups, class Address>
+template <int kHeadDim, int kWarpgroups, class Tiles>
 __global__ void __launch_bounds__((kWarpgroups + 1) * kWarpgroupThreads, 1)
-    warpgroup_queries_kernel(Queries queries, Address address) {
+    warpgroup_queries_kernel(Queries queries, const __grid_constant__ Tiles tiles) {
 #if KV_WARPGROUPS
-  auto* const unaligned = kv::dynamic_shared<unsigned char>();
-  auto& shared = *reinterpret_cast<WarpgroupShared<kHeadDim, kWarpgroups>*>(
-      unaligned + (0u - shared_address(unaligned)) % kSwizzleBytes);
+  auto& shared = *kv::dynamic_shared<WarpgroupShared<kHeadDim, kWarpgroups>>();
   let_successors_start();
+  if constexpr (requires { tiles.maps; }) prefetch_maps(tiles.maps);
   if (threadIdx.x == 0) {
     for (int i = 0; i < WarpgroupShared<kHeadDim, kWarpgroups>::kSlots; ++i) {
-      init_mbarrier(&shared.full[i], kWarpgroupThreads);
+      init_mbarrier(&shared.full[i], Tiles::kArrivals);
       init_mbarrier(&shared.empty[i], 4 * kWarpgroups);  // the warps that compute
     }
     publish_barriers();
@@ -338,14 +362,11 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * kWarpgroupThreads, 1)
   const int warpgroup =
       __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (warpgroup == kWarpgroups) {
-    if constexpr (kWarpgroups == 2) give_registers_back<56>();
-    for (int i = 0; i < kWarpgroups; ++i) {  // they arrive with tile 0
-      copy_queries<kHeadDim>(shared.queries[i], queries, pairs, first_pair + i * kWarpgroupPairs);
-    }
-    copy_tiles<kHeadDim, kWarpgroups>(shared, address.rows(seq, kv_head), keys_end, num_tiles);
+    if constexpr (kWarpgroups == 2) give_registers_back<Tiles::kCopyRegisters>();
+    copy_tiles(shared, tiles, pairs, seq, kv_head, num_tiles);
     return;
   }
-  if constexpr (kWarpgroups == 2) take_registers<224>();
+  if constexpr (kWarpgroups == 2) take_registers<Tiles::kRegisters>();
   WarpgroupOfQueries<kHeadDim, kWarpgroups> group(
       shared, queries, pairs, first_pair + warpgroup * kWarpgroupPairs, warpgroup);
   group.attend(num_tiles);

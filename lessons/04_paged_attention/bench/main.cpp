@@ -141,6 +141,7 @@ class Runner {
             .first_row = paged.first_row,
             .seq_len = paged.seq_len,
             .slab_begin = begins_.as<const int64_t>(),
+            .num_slots = int64_t{paged.cache.num_blocks} * paged.cache.block_size,
             .num_seqs = paged.num_seqs,
             .num_rows = paged.num_rows,
             .max_rows_per_seq = 1,
