@@ -36,6 +36,25 @@ double median_seconds(const std::function<void()>& f, int repeats) {
   return median(std::move(times));
 }
 
+double prompt_seconds(Engine& engine, int length, int repeats) {
+  const Request request = request_of_length(length, 1);
+  std::vector<double> times;
+  for (int i = 0; i < repeats; ++i) {
+    times.push_back(engine.generate({&request, 1}).passes.at(0).seconds);
+  }
+  return median(std::move(times));
+}
+
+double step_seconds(Engine& engine, int length, int steps) {
+  const Request request = request_of_length(length, 1 + kWarmUpSteps + steps);
+  const auto passes = engine.generate({&request, 1}).passes;
+  std::vector<double> times;
+  for (size_t i = passes.size() - static_cast<size_t>(steps); i < passes.size(); ++i) {
+    times.push_back(passes[i].seconds);
+  }
+  return median(std::move(times));
+}
+
 uint64_t read_words(std::span<const uint64_t> words) {
   constexpr int64_t kChunk = 1 << 16;
   std::atomic<uint64_t> total{0};

@@ -31,6 +31,15 @@ double median_seconds(const std::function<void()>& f, int repeats = 15);
 /// A plain read of `words` by all threads: the ceiling of what reads them once. Returns their sum.
 uint64_t read_words(std::span<const uint64_t> words);
 
+/// Median seconds of an engine's pass over a prompt of `length` tokens, of `repeats` requests.
+double prompt_seconds(Engine& engine, int length, int repeats);
+
+/// Median seconds of `steps` passes of one row after a prompt of `length` tokens. The first passes
+/// after it warm up (and, on CUDA, capture the graph).
+double step_seconds(Engine& engine, int length, int steps);
+/// Passes after the prompt that step_seconds() does not count.
+inline constexpr int kWarmUpSteps = 3;
+
 /// A request with a prompt of `length` tokens. The choice of tokens does not change the cost.
 Request request_of_length(int length, int max_tokens);
 

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "common/error.h"
-#include "programs/streaming.h"
 
 namespace kv {
 
@@ -124,16 +123,6 @@ std::vector<Request> make_requests(const GenerateOptions& options, const Tokeniz
 void warm_up(Engine& engine, std::span<const Request> requests) {
   std::vector<int> num_tokens(requests.size());
   engine.generate(requests, [&](size_t i, int32_t) { return ++num_tokens[i] < 2; });
-}
-
-GenerateResult generate_and_print(const Console& console, Engine& engine,
-                                  const Tokenizer& tokenizer, const GenerateOptions& options,
-                                  std::span<const Request> requests) {
-  StreamPrinter printer(console, tokenizer, options.prompts, requests);
-  GenerateResult result = engine.generate(
-      requests, [&](size_t request, int32_t token) { return printer.on_token(request, token); });
-  printer.finish();
-  return result;
 }
 
 }  // namespace kv

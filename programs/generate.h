@@ -66,9 +66,4 @@ std::vector<Request> make_requests(const GenerateOptions& options, const Tokeniz
 /// its threads and touch the weights. The engine must not be the one that is measured.
 void warm_up(Engine& engine, std::span<const Request> requests);
 
-/// Generates for all requests and shows the texts as they come. Ctrl-C cancels what is left.
-GenerateResult generate_and_print(const Console& console, Engine& engine,
-                                  const Tokenizer& tokenizer, const GenerateOptions& options,
-                                  std::span<const Request> requests);
-
 }  // namespace kv

@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "common/table.h"
 #include "engine.h"
-#include "programs/generate.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 #include "qwen3/known_models.h"
 
 namespace {
@@ -83,27 +80,16 @@ void print_cost(const kv::Console& console, std::span<const kv::Request> request
   console.write("\n");
 }
 
-void run(Options& options) {
-  kv::GenerateOptions& generate = options.generate;
-  const kv::Console console(generate.json_file);
-  if (options.table) print_table(console);
-  if (options.order) print_order(console);
+void run(kv::Lab& lab, const Options& options) {
+  if (options.table) print_table(lab.console);
+  if (options.order) print_order(lab.console);
   if (options.table || options.order) return;
 
-  kv::Model model = kv::load_model(generate);
-  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
-  const auto requests = kv::make_requests(generate, tokenizer, model.config());
-  console.print("Lesson 01, no cache, on {}\n\n", kv::describe(model.device()));
-
-  const auto engine = lesson01::make_engine(model, {});
-  const kv::GenerateResult result =
-      kv::generate_and_print(console, *engine, tokenizer, generate, requests);
-  print_cost(console, requests, result);
-
-  nlohmann::json document = kv::json_of(result, tokenizer, generate.prompts);
-  document["lesson"] = "01";
-  document["device"] = kv::name_of(model.device());
-  kv::write_json(generate.json_file, document);
+  const auto requests = lab.requests();
+  lab.title("Lesson 01, no cache");
+  const auto engine = lesson01::make_engine(lab.model(), {});
+  const kv::GenerateResult result = lab.generate(*engine, requests);
+  print_cost(lab.console, requests, result);
 }
 
 }  // namespace
@@ -122,5 +108,6 @@ int main(int argc, char** argv) {
       .flag("--order", options.order,
             "add the same numbers in three orders, compare the bits, and nothing else")
       .excludes("--json");
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::run_lesson("01", command, options.generate, argc, argv,
+                        [&](kv::Lab& lab) { run(lab, options); });
 }

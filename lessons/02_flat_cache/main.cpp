@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/reservation_arena.h"
-#include "common/table.h"
 #include "engine.h"
-#include "programs/generate.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 #include "qwen3/known_models.h"
 
 namespace {
@@ -164,30 +161,19 @@ void print_cost(const kv::Console& console, const lesson02::FlatCacheEngine& eng
   print_slabs(console, model.config(), element_bytes, cache->max_seq_len(), lengths);
 }
 
-void run(Options& options) {
-  kv::GenerateOptions& generate = options.generate;
-  const kv::Console console(generate.json_file);
-  if (options.waste) print_waste(console);
-  if (options.fragmentation) print_fragmentation(console);
+void run(kv::Lab& lab, const Options& options) {
+  if (options.waste) print_waste(lab.console);
+  if (options.fragmentation) print_fragmentation(lab.console);
   if (options.waste || options.fragmentation) return;
 
-  kv::Model model = kv::load_model(generate);
-  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
-  const auto requests = kv::make_requests(generate, tokenizer, model.config());
-  console.print("Lesson 02, a flat cache, on {}\n\n", kv::describe(model.device()));
-
+  const auto requests = lab.requests();
+  lab.title("Lesson 02, a flat cache");
   const kv::EngineOptions slabs{.max_seq_len = options.max_seq_len};
-  kv::warm_up(*lesson02::make_engine(model, slabs), requests);
-  lesson02::FlatCacheEngine engine(model, slabs);
-  const kv::GenerateResult result =
-      kv::generate_and_print(console, engine, tokenizer, generate, requests);
-  print_cost(console, engine, model, requests, result);
-
-  nlohmann::json document = kv::json_of(result, tokenizer, generate.prompts);
-  document["lesson"] = "02";
-  document["device"] = kv::name_of(model.device());
-  document["max_seq_len"] = options.max_seq_len;
-  kv::write_json(generate.json_file, document);
+  kv::warm_up(*lesson02::make_engine(lab.model(), slabs), requests);
+  lesson02::FlatCacheEngine engine(lab.model(), slabs);
+  const kv::GenerateResult result = lab.generate(engine, requests);
+  lab.report["max_seq_len"] = options.max_seq_len;
+  print_cost(lab.console, engine, lab.model(), requests, result);
 }
 
 }  // namespace
@@ -208,5 +194,6 @@ int main(int argc, char** argv) {
       .flag("--fragmentation", options.fragmentation,
             "print how reservations of unequal size leave useless holes, and nothing else")
       .excludes("--json");
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::run_lesson("02", command, options.generate, argc, argv,
+                        [&](kv::Lab& lab) { run(lab, options); });
 }

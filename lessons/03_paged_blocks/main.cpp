@@ -2,23 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 #include <string>
 
-#include "common/table.h"
 #include "engine.h"
-#include "programs/generate.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 #include "qwen3/known_models.h"
 
 namespace {
 
 struct Options {
   kv::GenerateOptions generate;
-  int block_size = 16;
-  int num_blocks = 0;
+  lesson03::PagedOptions paged;
   bool waste = false;
   bool translate = false;
 };
@@ -110,31 +106,18 @@ void print_cost(const kv::Console& console, lesson03::PagedEngine& engine,
                     : 0.0);
 }
 
-void run(Options& options) {
-  kv::GenerateOptions& generate = options.generate;
-  const kv::Console console(generate.json_file);
-  if (options.waste) print_waste(console);
-  if (options.translate) print_translation(console, options.block_size);
+void run(kv::Lab& lab, const Options& options) {
+  if (options.waste) print_waste(lab.console);
+  if (options.translate) print_translation(lab.console, options.paged.block_size);
   if (options.waste || options.translate) return;
 
-  kv::Model model = kv::load_model(generate);
-  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
-  const auto requests = kv::make_requests(generate, tokenizer, model.config());
-  console.print("Lesson 03, paged blocks, on {}\n\n", kv::describe(model.device()));
-
-  const lesson03::PagedOptions paged{.block_size = options.block_size,
-                                     .num_blocks = options.num_blocks};
-  kv::warm_up(*lesson03::make_engine(model, paged), requests);
-  lesson03::PagedEngine engine(model, paged);
-  const kv::GenerateResult result =
-      kv::generate_and_print(console, engine, tokenizer, generate, requests);
-  print_cost(console, engine, requests, result);
-
-  nlohmann::json document = kv::json_of(result, tokenizer, generate.prompts);
-  document["lesson"] = "03";
-  document["device"] = kv::name_of(model.device());
-  document["block_size"] = options.block_size;
-  kv::write_json(generate.json_file, document);
+  const auto requests = lab.requests();
+  lab.title("Lesson 03, paged blocks");
+  kv::warm_up(*lesson03::make_engine(lab.model(), options.paged), requests);
+  lesson03::PagedEngine engine(lab.model(), options.paged);
+  const kv::GenerateResult result = lab.generate(engine, requests);
+  lab.report["block_size"] = options.paged.block_size;
+  print_cost(lab.console, engine, requests, result);
 }
 
 }  // namespace
@@ -145,7 +128,7 @@ int main(int argc, char** argv) {
   kv::CommandLine command(
       "Lesson 03: generates text with a paged KV cache, and shows what paging wastes.");
   kv::add_generate_options(command, options.generate);
-  kv::add_pool_options(command, options.block_size, options.num_blocks);
+  kv::add_pool_options(command, options.paged.block_size, options.paged.num_blocks);
   command
       .flag("--waste", options.waste,
             "print what slabs and blocks of every size waste, and nothing else")
@@ -154,5 +137,6 @@ int main(int argc, char** argv) {
       .flag("--translate", options.translate,
             "print how a token's number becomes a slot, and nothing else")
       .excludes("--json");
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::run_lesson("03", command, options.generate, argc, argv,
+                        [&](kv::Lab& lab) { run(lab, options); });
 }

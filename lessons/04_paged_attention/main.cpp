@@ -4,23 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/walk.h"
-#include "common/table.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "programs/bench.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 
 namespace {
 
 struct Options {
   kv::GenerateOptions generate;
-  int block_size = 16;
-  int num_blocks = 0;
+  lesson03::PagedOptions paged;
   int context = 512;
   bool walk = false;
   int layer = 0;
@@ -41,11 +37,12 @@ constexpr int kWarmUp = 4;
 constexpr int kRounds = 3;  // the engines take turns, so that all meet the same load
 
 /// The same request through the three caches, in one process.
-void print_comparison(const kv::Console& console, kv::Model& model, const Options& options) {
+void print_comparison(kv::Lab& lab, const Options& options) {
+  kv::Model& model = lab.model();
   const int room = model.config().max_position_embeddings - kSteps;
   const kv::Request request =
       kv::request_of_length(std::clamp(options.context, 1, std::max(1, room)), kSteps);
-  const lesson03::PagedOptions paged{.block_size = options.block_size};
+  const lesson03::PagedOptions paged{.block_size = options.paged.block_size};
   std::vector<Contender> all;
   all.push_back({"02 flat_cache", "from one slab", lesson02::make_engine(model, {})});
   all.push_back({"03 paged_blocks", "gathered first", lesson03::make_engine(model, paged)});
@@ -61,8 +58,8 @@ void print_comparison(const kv::Console& console, kv::Model& model, const Option
   }
   if (kv::interrupted()) return;
 
-  console.print("\nOne token more after {} tokens, blocks of {}: the same step three ways\n\n",
-                kv::with_commas(static_cast<int64_t>(request.prompt.size())), options.block_size);
+  lab.console.print("\nOne token more after {} tokens, blocks of {}: the same step three ways\n\n",
+                    kv::with_commas(std::ssize(request.prompt)), paged.block_size);
   kv::Table table({"engine", "K and V are read", "KV copied, per token", "time per token",
                    "against 02", "same bits"});
   const double flat = kv::median(all[0].seconds);
@@ -75,7 +72,7 @@ void print_comparison(const kv::Console& console, kv::Model& model, const Option
                fmt::format("{:.3f} ms", 1e3 * seconds), fmt::format("{:.2f} x", seconds / flat),
                same ? "yes" : "NO"});
   }
-  console.write(table.to_string());
+  lab.console.write(table.to_string());
 }
 
 /// "3 17 8 ... 21", at most four numbers.
@@ -125,22 +122,22 @@ void print_steps(const kv::Console& console, const lesson04::ModelWalk& walk) {
 }
 
 /// Generates until the context is full, one story after the other, and walks with the last token.
-void print_walk(const kv::Console& console, kv::Model& model, const kv::Tokenizer& tokenizer,
-                const Options& options) {
-  kv::Request request = kv::make_requests(options.generate, tokenizer, model.config()).at(0);
+void print_walk(kv::Lab& lab, const Options& options) {
+  kv::Request request = lab.requests().at(0);
   request.stop_token_ids.clear();
   request.max_tokens = std::max(0, options.context - static_cast<int>(request.prompt.size()));
-  const auto engine = lesson04::make_engine(model, {.block_size = options.block_size});
+  const int block_size = options.paged.block_size;
+  const auto engine = lesson04::make_engine(lab.model(), {.block_size = block_size});
   const auto result = engine->generate({&request, 1});
   std::vector<int32_t> tokens = request.prompt;
   tokens.insert(tokens.end(), result.completions[0].tokens.begin(),
                 result.completions[0].tokens.end());
   const lesson04::ModelWalk walk =
-      lesson04::walk_prompt(model, tokens, options.block_size, options.layer, options.head);
-  console.print(
+      lesson04::walk_prompt(lab.model(), tokens, block_size, options.layer, options.head);
+  lab.console.print(
       "The last of {} tokens attends to all of them: layer {}, query head {}, blocks of {}\n\n",
-      tokens.size(), options.layer, options.head, options.block_size);
-  print_steps(console, walk);
+      tokens.size(), options.layer, options.head, block_size);
+  print_steps(lab.console, walk);
 }
 
 void print_cost(const kv::Console& console, const kv::GenerateResult& result) {
@@ -150,30 +147,18 @@ void print_cost(const kv::Console& console, const kv::GenerateResult& result) {
   console.print("K and V copied            {}\n", kv::human_bytes(result.counters.kv_bytes_copied));
 }
 
-void run(Options& options) {
-  kv::GenerateOptions& generate = options.generate;
-  const kv::Console console(generate.json_file);
-  if (options.walk && generate.device == "auto") generate.device = "cpu";
-  kv::Model model = kv::load_model(generate);
-  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
-  if (options.walk) return print_walk(console, model, tokenizer, options);
+void run(kv::Lab& lab, Options& options) {
+  if (options.walk && options.generate.device == "auto") options.generate.device = "cpu";
+  if (options.walk) return print_walk(lab, options);
 
-  const auto requests = kv::make_requests(generate, tokenizer, model.config());
-  console.print("Lesson 04, paged attention, on {}\n\n", kv::describe(model.device()));
-  const lesson03::PagedOptions paged{.block_size = options.block_size,
-                                     .num_blocks = options.num_blocks};
-  kv::warm_up(*lesson04::make_engine(model, paged), requests);
-  const auto engine = lesson04::make_engine(model, paged);
-  const kv::GenerateResult result =
-      kv::generate_and_print(console, *engine, tokenizer, generate, requests);
-  print_cost(console, result);
-  if (options.context > 0 && !kv::interrupted()) print_comparison(console, model, options);
-
-  nlohmann::json document = kv::json_of(result, tokenizer, generate.prompts);
-  document["lesson"] = "04";
-  document["device"] = kv::name_of(model.device());
-  document["block_size"] = options.block_size;
-  kv::write_json(generate.json_file, document);
+  const auto requests = lab.requests();
+  lab.title("Lesson 04, paged attention");
+  kv::warm_up(*lesson04::make_engine(lab.model(), options.paged), requests);
+  const auto engine = lesson04::make_engine(lab.model(), options.paged);
+  const kv::GenerateResult result = lab.generate(*engine, requests);
+  lab.report["block_size"] = options.paged.block_size;
+  print_cost(lab.console, result);
+  if (options.context > 0 && !kv::interrupted()) print_comparison(lab, options);
 }
 
 }  // namespace
@@ -185,7 +170,7 @@ int main(int argc, char** argv) {
       "Lesson 04: generates text with attention that reads through the block table, and compares\n"
       "it with the slab of lesson 02 and the gather of lesson 03.");
   kv::add_generate_options(command, options.generate);
-  kv::add_pool_options(command, options.block_size, options.num_blocks);
+  kv::add_pool_options(command, options.paged.block_size, options.paged.num_blocks);
   command
       .value("--context N", options.context,
              "tokens before the compared step, or of the walk; 0: no comparison")
@@ -198,5 +183,6 @@ int main(int argc, char** argv) {
   command.value("--head N", options.head, "query head of the walk")
       .between(0, 1 << 10)
       .needs("--walk");
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::run_lesson("04", command, options.generate, argc, argv,
+                        [&](kv::Lab& lab) { run(lab, options); });
 }

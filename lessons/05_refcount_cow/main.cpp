@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "common/table.h"
 #include "engine.h"
-#include "programs/generate.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 #include "programs/streaming.h"
 
 namespace {
@@ -21,8 +18,7 @@ struct Options {
   int n = 4;
   std::optional<int> beams;  // no value: samples
   double length_penalty = 1.0;
-  int block_size = 16;
-  int num_blocks = 0;
+  lesson03::PagedOptions paged;
   bool arithmetic = false;
 };
 
@@ -73,77 +69,64 @@ void print_blocks(const kv::Console& console, const lesson05::SharingEngine& eng
                 kv::human_bytes(counters.kv_bytes_copied));
 }
 
-nlohmann::json run_samples(const kv::Console& console, lesson05::SharingEngine& engine,
-                           const kv::Tokenizer& tokenizer, const Options& options,
+nlohmann::json run_samples(kv::Lab& lab, lesson05::SharingEngine& engine, const Options& options,
                            const kv::Request& request, const std::string& prompt) {
   const std::vector<std::string> prompts(options.n, prompt);
   const std::vector<kv::Request> requests = kv::samples_of(request, options.n);
-  kv::StreamPrinter printer(console, tokenizer, prompts, requests);
+  kv::StreamPrinter printer(lab.console, lab.tokenizer(), prompts, requests);
   const kv::GenerateResult result = engine.generate(
       requests, [&](size_t sample, int32_t token) { return printer.on_token(sample, token); });
   printer.finish();
-  console.print("The prompt once, then one token of each sample\n{}\n",
-                kv::passes_chart(result.passes, 16));
-  console.write(kv::counters_text(result.counters, kv::num_generated_tokens(result)));
-  print_blocks(console, engine, result.counters);
-  return kv::json_of(result, tokenizer, prompts);
+  lab.console.print("The prompt once, then one token of each sample\n{}\n",
+                    kv::passes_chart(result.passes, 16));
+  lab.console.write(kv::counters_text(result.counters, kv::num_generated_tokens(result)));
+  print_blocks(lab.console, engine, result.counters);
+  return kv::json_of(result, lab.tokenizer(), prompts);
 }
 
-nlohmann::json run_beams(const kv::Console& console, lesson05::SharingEngine& engine,
-                         const kv::Tokenizer& tokenizer, const Options& options,
+nlohmann::json run_beams(kv::Lab& lab, lesson05::SharingEngine& engine, const Options& options,
                          const kv::Request& request, const std::string& prompt) {
   const kv::BeamSearchResult result = engine.beam_search(
       request, {.num_beams = *options.beams, .length_penalty = options.length_penalty},
       [](std::span<const kv::Beam>) { return !kv::interrupted(); });
-  kv::Table table({"hypothesis", "score", "log prob", "tokens", "end"});
-  nlohmann::json beams = nlohmann::json::array();
+  kv::Records beams;
   int64_t num_tokens = 0;
   for (size_t i = 0; i < result.beams.size(); ++i) {
     const kv::Beam& beam = result.beams[i];
     num_tokens += static_cast<int64_t>(beam.tokens.size());
-    table.add({std::to_string(i + 1), fmt::format("{:.4f}", beam.score),
-               fmt::format("{:.4f}", beam.log_prob), std::to_string(beam.tokens.size()),
-               beam.finished ? "stop" : "length"});
-    beams.push_back({{"text", kv::text_of(beam.tokens, tokenizer)},
-                     {"tokens", beam.tokens},
-                     {"log_prob", beam.log_prob},
-                     {"score", beam.score},
-                     {"finished", beam.finished}});
+    beams.add({{"hypothesis", i + 1},
+               {"score", kv::decimal(beam.score, 4), "score"},
+               {"log prob", kv::decimal(beam.log_prob, 4), "log_prob"},
+               {"tokens", {std::to_string(beam.tokens.size()), beam.tokens}, "tokens"},
+               {"end", {beam.finished ? "stop" : "length", beam.finished}, "finished"}});
+    beams.note("text", kv::text_of(beam.tokens, lab.tokenizer()));
   }
   const std::vector<std::string> prompts(result.beams.size(), prompt);
   const std::vector<kv::Request> requests(prompts.size(), request);
-  kv::StreamPrinter printer(console, tokenizer, prompts, requests);
+  kv::StreamPrinter printer(lab.console, lab.tokenizer(), prompts, requests);
   for (size_t i = 0; i < result.beams.size(); ++i) {
     for (const int32_t token : result.beams[i].tokens) printer.on_token(i, token);
   }
   printer.finish();
-  console.print("{}\n", table.to_string());
-  console.write(kv::counters_text(result.counters, num_tokens));
-  print_blocks(console, engine, result.counters);
-  return {{"prompt", prompt}, {"counters", kv::json_of(result.counters)}, {"beams", beams}};
+  lab.console.print("{}\n", beams.table());
+  lab.console.write(kv::counters_text(result.counters, num_tokens));
+  print_blocks(lab.console, engine, result.counters);
+  return {{"prompt", prompt}, {"counters", kv::json_of(result.counters)}, {"beams", beams.json()}};
 }
 
-void run(Options& options) {
-  kv::GenerateOptions& generate = options.generate;
-  const kv::Console console(generate.json_file);
-  if (options.arithmetic) return print_arithmetic(console, options.block_size);
+void run(kv::Lab& lab, const Options& options) {
+  if (options.arithmetic) return print_arithmetic(lab.console, options.paged.block_size);
 
-  kv::Model model = kv::load_model(generate);
-  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
-  const auto requests = kv::make_requests(generate, tokenizer, model.config());
-  console.print("Lesson 05, shared blocks, on {}\n\n", kv::describe(model.device()));
-
-  lesson05::SharingEngine engine(
-      model, {.block_size = options.block_size, .num_blocks = options.num_blocks});
-  nlohmann::json runs = nlohmann::json::array();
+  const auto requests = lab.requests();
+  lab.title("Lesson 05, shared blocks");
+  lesson05::SharingEngine engine(lab.model(), options.paged);
+  lab.report["block_size"] = options.paged.block_size;
+  nlohmann::json& runs = lab.report["runs"] = nlohmann::json::array();
   for (size_t i = 0; i < requests.size() && !kv::interrupted(); ++i) {
-    runs.push_back((options.beams ? run_beams : run_samples)(console, engine, tokenizer, options,
-                                                             requests[i], generate.prompts[i]));
+    const std::string& prompt = options.generate.prompts[i];
+    runs.push_back(options.beams ? run_beams(lab, engine, options, requests[i], prompt)
+                                 : run_samples(lab, engine, options, requests[i], prompt));
   }
-  kv::write_json(generate.json_file, {{"lesson", "05"},
-                                      {"device", kv::name_of(model.device())},
-                                      {"block_size", options.block_size},
-                                      {"runs", runs}});
 }
 
 }  // namespace
@@ -168,10 +151,11 @@ int main(int argc, char** argv) {
              "score = log probability / tokens ^ penalty; 0: the sum itself")
       .real_between(0, 100)
       .needs("--beams");
-  kv::add_pool_options(command, options.block_size, options.num_blocks);
+  kv::add_pool_options(command, options.paged.block_size, options.paged.num_blocks);
   command
       .flag("--arithmetic", options.arithmetic,
             "print blocks shared and copied for a few examples, and nothing else")
       .excludes("--json");
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::run_lesson("05", command, options.generate, argc, argv,
+                        [&](kv::Lab& lab) { run(lab, options); });
 }

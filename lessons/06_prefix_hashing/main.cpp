@@ -5,7 +5,6 @@
 
 #include <array>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 #include <string>
@@ -15,12 +14,10 @@
 #include "cli/generate_in.h"
 #include "cli/hashers.h"
 #include "common/error.h"
-#include "common/table.h"
 #include "compare_blocks.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "programs/bench.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 
 namespace {
 
@@ -33,8 +30,7 @@ struct Options {
       "water, they ran under the trees, and they shared their bread. In the evening they sat by "
       "the fire and told stories. One day something new happened.";
   std::string hash = "xxh64";
-  int block_size = 16;
-  int num_blocks = 512;
+  lesson03::PagedOptions paged{.num_blocks = 512};
   bool attack = false;
   bool hashes = false;
 };
@@ -44,22 +40,20 @@ kv::GenerateResult generate(kv::Engine& engine, const kv::Request& request) {
   return engine.generate({&request, 1}, [](size_t, int32_t) { return !kv::interrupted(); });
 }
 
-nlohmann::json serve(const kv::Console& console, kv::Model& model, const kv::Tokenizer& tokenizer,
-                     const Options& options) {
+void serve(kv::Lab& lab, const Options& options) {
+  kv::Model& model = lab.model();
+  const kv::Tokenizer& tokenizer = lab.tokenizer();
   kv::GenerateOptions whole = options.generate;
   for (std::string& prompt : whole.prompts) prompt = options.system + prompt;
   const std::vector<kv::Request> requests = kv::make_requests(whole, tokenizer, model.config());
-  lesson06::PrefixEngine engine(
-      model, {.block_size = options.block_size, .num_blocks = options.num_blocks},
-      lesson06::hasher_of(options.hash));
+  lesson06::PrefixEngine engine(model, options.paged, lesson06::hasher_of(options.hash));
   const auto without = lesson02::make_engine(model, {});
   generate(*without, requests[0]);  // a first pass sets things up; it is not counted
 
-  console.print("Requests one after the other, all with the same {} in front\n\n",
-                kv::count_of(std::ssize(tokenizer.encode(options.system)), "token"));
-  kv::Table table({"request", "prompt", "from the cache", "computed", "first token", "without",
-                   "times faster", "same bits"});
-  nlohmann::json rows = nlohmann::json::array();
+  lab.title("Lesson 06, prefix hashing");
+  lab.console.print("Requests one after the other, all with the same {} in front\n\n",
+                    kv::count_of(std::ssize(tokenizer.encode(options.system)), "token"));
+  kv::Records rows;
   int64_t tokens_asked = 0, tokens_found = 0;
   for (size_t i = 0; i < requests.size() && !kv::interrupted(); ++i) {
     const kv::GenerateResult plain = generate(*without, requests[i]);
@@ -70,33 +64,30 @@ nlohmann::json serve(const kv::Console& console, kv::Model& model, const kv::Tok
     tokens_asked += prompt;
     tokens_found += found;
     const bool same = plain.completions[0].logits_xxh64 == cached.completions[0].logits_xxh64;
-    table.add({std::to_string(i + 1), std::to_string(prompt), std::to_string(found),
-               std::to_string(prompt - found), fmt::format("{:.2f} ms", 1e3 * fast),
-               fmt::format("{:.2f} ms", 1e3 * slow), fmt::format("{:.1f}", slow / fast),
-               same ? "yes" : "NO"});
-    rows.push_back({{"prompt_tokens", prompt},
-                    {"cached_tokens", found},
-                    {"first_token_seconds", fast},
-                    {"first_token_seconds_without", slow},
-                    {"same_bits", same}});
+    rows.add({{"request", i + 1},
+              {"prompt", prompt, "prompt_tokens"},
+              {"from the cache", found, "cached_tokens"},
+              {"computed", prompt - found},
+              {"first token", kv::ms(fast, 2), "first_token_seconds"},
+              {"without", kv::ms(slow, 2), "first_token_seconds_without"},
+              {"times faster", kv::decimal(slow / fast, 1)},
+              {"same bits", same, "same_bits"}});
   }
-  console.write(table.to_string());
-  if (!engine.manager()) return rows;  // interrupted before the first one
-  console.print("\nhit rate                  {} of {} prompt tokens, {}\n",
-                kv::with_commas(tokens_found), kv::with_commas(tokens_asked),
-                kv::percent(static_cast<double>(tokens_found), static_cast<double>(tokens_asked)));
-  console.print("blocks with a name        {}, none of them in use\n",
-                engine.manager()->pool().index().size());
-  return rows;
+  lab.report_records("requests", rows);
+  lab.report["hash"] = options.hash;
+  if (!engine.manager()) return;  // interrupted before the first one
+  lab.print_hit_rate(tokens_found, tokens_asked);
+  lab.console.print("blocks with a name        {}, none of them in use\n",
+                    engine.manager()->pool().index().size());
 }
 
 /// Requests A and B: the same full blocks of text, then one block of the forged pair each, then a
 /// word.
-std::array<kv::Request, 2> forge(const kv::Model& model, const kv::Tokenizer& tokenizer,
-                                 const Options& options) {
-  const int vocab_size = model.config().vocab_size;
-  const size_t size = options.block_size;
-  const auto pair = lesson06::forge_pair(vocab_size, options.block_size);
+std::array<kv::Request, 2> forge(kv::Lab& lab, const Options& options) {
+  const int vocab_size = lab.model().config().vocab_size;
+  const kv::Tokenizer& tokenizer = lab.tokenizer();
+  const size_t size = options.paged.block_size;
+  const auto pair = lesson06::forge_pair(vocab_size, options.paged.block_size);
   if (!pair) {
     kv::user_error("no pair found for a vocabulary of {} in blocks of {}; try --block-size 32",
                    vocab_size, size);
@@ -116,10 +107,8 @@ std::array<kv::Request, 2> forge(const kv::Model& model, const kv::Tokenizer& to
 }
 
 /// Serves A and then B, and compares B's blocks with those of an engine that has seen B alone.
-nlohmann::json serve_after(kv::Table& table, kv::Model& model, const std::array<kv::Request, 2>& ab,
-                           const Options& options, bool exact, uint64_t right) {
-  const lesson03::PagedOptions pool{.block_size = options.block_size,
-                                    .num_blocks = options.num_blocks};
+void serve_after(kv::Records& rows, kv::Model& model, const std::array<kv::Request, 2>& ab,
+                 const lesson03::PagedOptions& pool, bool exact, uint64_t right) {
   using Check = lesson06::PrefixIndex::Check;
   const auto make_pool = [exact](int num_blocks, int block_size) {
     return std::make_unique<lesson06::BlockPool>(num_blocks, block_size,
@@ -131,7 +120,7 @@ nlohmann::json serve_after(kv::Table& table, kv::Model& model, const std::array<
   engine.generate({&ab[0], 1});
   const uint64_t logits = lesson06::generate_in(blocks, engine, ab[1]).completions[0].logits_xxh64;
   lesson06::generate_in(right_blocks, alone, ab[1]);
-  const size_t num_full = ab[1].prompt.size() / static_cast<size_t>(options.block_size);
+  const size_t num_full = ab[1].prompt.size() / static_cast<size_t>(pool.block_size);
   std::vector<lesson06::BlockPair> pairs;  // the full blocks of B's prompt
   for (size_t i = 0; i < num_full; ++i) pairs.push_back({blocks[i], right_blocks[i]});
   const lesson06::BlockRegions first = lesson05::regions_of(*engine.cache(), model.stream());
@@ -141,57 +130,59 @@ nlohmann::json serve_after(kv::Table& table, kv::Model& model, const std::array<
   const int64_t wrong = std::accumulate(differing.begin(), differing.end(), int64_t{0});
   const int64_t all = static_cast<int64_t>(num_full) * alone.cache()->bytes_per_block() /
                       static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
-  const std::string cache = exact ? "tokens and parent must be equal" : "an equal hash is trusted";
-  table.add({cache, std::to_string(engine.num_cached_tokens()[0]),
-             fmt::format("{} of {}", kv::with_commas(wrong), kv::with_commas(all)),
-             kv::hex64(logits), logits == right ? "yes" : "NO: A's K and V"});
-  return {{"cache", cache},
-          {"cached_tokens", engine.num_cached_tokens()[0]},
-          {"wrong_elements", wrong},
-          {"elements", all},
-          {"logits_xxh64", kv::hex64(logits)},
-          {"right", logits == right}};
+  const std::string wrong_of_all =
+      fmt::format("{} of {}", kv::with_commas(wrong), kv::with_commas(all));
+  const char* const verdict = logits == right ? "yes" : "NO: A's K and V";
+  rows.add(
+      {{"cache", exact ? "tokens and parent must be equal" : "an equal hash is trusted", "cache"},
+       {"tokens of B from it", engine.num_cached_tokens()[0], "cached_tokens"},
+       {"wrong K and V", {wrong_of_all, wrong}, "wrong_elements"},
+       {"logits of B", kv::digest(logits), "logits_xxh64"},
+       {"right", {verdict, logits == right}, "right"}});
+  rows.note("elements", all);
 }
 
-nlohmann::json attack(const kv::Console& console, kv::Model& model, const kv::Tokenizer& tokenizer,
-                      const Options& options) {
+void attack(kv::Lab& lab, const Options& options) {
+  const kv::Console& console = lab.console;
+  const int block_size = options.paged.block_size;
   const auto start = std::chrono::steady_clock::now();
-  const auto ab = forge(model, tokenizer, options);
+  const auto ab = forge(lab, options);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  const size_t size = options.block_size;
+  const size_t size = block_size;
   console.print("Two blocks of {} with one XXH64, found in {:.1f} s\n\n",
-                kv::count_of(options.block_size, "token"), seconds.count());
+                kv::count_of(block_size, "token"), seconds.count());
   for (const auto& request : ab) {
     const auto full = std::span(request.prompt).first(request.prompt.size() / size * size);
     const auto block = full.last(size);
     console.print("{}  {:4} {:4} {:4} {:4} .. {:4} {:4}  hash {}\n", &request == &ab[0] ? "A" : "B",
                   block[0], block[1], block[2], block[3], block[size - 6], block[size - 5],
-                  kv::hex64(lesson06::hash_chain(full, options.block_size, {}).back()));
+                  kv::hex64(lesson06::hash_chain(full, block_size, {}).back()));
   }
   const uint64_t right =
-      lesson02::make_engine(model, {})->generate({&ab[1], 1}).completions[0].logits_xxh64;
+      lesson02::make_engine(lab.model(), {})->generate({&ab[1], 1}).completions[0].logits_xxh64;
   console.print("\nA is served first, then B\n\n");
-  kv::Table table({"cache", "tokens of B from it", "wrong K and V", "logits of B", "right"});
-  table.add({"none", "-", "-", kv::hex64(right), "yes"});
-  nlohmann::json rows = nlohmann::json::array();
+  kv::Records rows;
+  rows.add({{"cache", "none"},
+            {"tokens of B from it", "-"},
+            {"wrong K and V", "-"},
+            {"logits of B", kv::digest(right)},
+            {"right", "yes"}});
   for (const bool exact : {false, true}) {
-    rows.push_back(serve_after(table, model, ab, options, exact, right));
+    serve_after(rows, lab.model(), ab, options.paged, exact, right);
   }
-  console.write(table.to_string());
-  return rows;
+  lab.report_records("attack", rows);
 }
 
 /// The time that one hash of a block takes.
-nlohmann::json compare_hashes(const kv::Console& console, int block_size) {
+void compare_hashes(kv::Lab& lab, int block_size) {
   constexpr int kHashes = 20'000;
   const size_t size = block_size;
   std::mt19937 rng(1);
   std::vector<int32_t> tokens(size * 64);
   for (int32_t& token : tokens) token = static_cast<int32_t>(rng() % 150'000);
-  console.print("One hash of a block of {}, the parent's hash in front\n\n",
-                kv::count_of(block_size, "token"));
-  kv::Table table({"hash", "bits", "time", "made to resist an attacker"});
-  nlohmann::json rows = nlohmann::json::array();
+  lab.console.print("One hash of a block of {}, the parent's hash in front\n\n",
+                    kv::count_of(block_size, "token"));
+  kv::Records rows;
   for (const char* name : {"xxh64", "sha256"}) {
     const lesson06::BlockHasher hasher = lesson06::hasher_of(name);
     uint64_t last = 0;
@@ -203,37 +194,22 @@ nlohmann::json compare_hashes(const kv::Console& console, int block_size) {
                            }) /
                            kHashes;
     const bool strong = std::string(name) == "sha256";
-    table.add({name, strong ? "64 of 256" : "64", fmt::format("{:.0f} ns", 1e9 * seconds),
-               strong ? "yes" : "no"});
-    rows.push_back({{"hash", name}, {"seconds", seconds}});
+    rows.add({{"hash", name, "hash"},
+              {"bits", strong ? "64 of 256" : "64"},
+              {"time", kv::ns(seconds, 0), "seconds"},
+              {"made to resist an attacker", strong ? "yes" : "no"}});
   }
-  console.write(table.to_string());
-  return rows;
+  lab.report_records("hashes", rows);
 }
 
-void run(Options& options) {
-  kv::GenerateOptions& generate = options.generate;
-  const kv::Console console(generate.json_file);
+void run(kv::Lab& lab, const Options& options) {
+  const int block_size = options.paged.block_size;
   lesson06::hasher_of(options.hash);  // refuses a wrong name before the model is loaded
-  nlohmann::json document{{"lesson", "06"}, {"block_size", options.block_size}};
-  if (options.hashes) {
-    document["hashes"] = compare_hashes(console, options.block_size);
-    return kv::write_json(generate.json_file, document);
-  }
-  if (options.attack && options.block_size < 16) {
-    kv::user_error("--attack: block size {}, wanted 16 or more", options.block_size);
-  }
-  kv::Model model = kv::load_model(generate);
-  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
-  document["device"] = kv::name_of(model.device());
-  if (options.attack) {
-    document["attack"] = attack(console, model, tokenizer, options);
-  } else {
-    console.print("Lesson 06, prefix hashing, on {}\n\n", kv::describe(model.device()));
-    document["hash"] = options.hash;
-    document["requests"] = serve(console, model, tokenizer, options);
-  }
-  kv::write_json(generate.json_file, document);
+  lab.report["block_size"] = block_size;
+  if (options.hashes) return compare_hashes(lab, block_size);
+  if (!options.attack) return serve(lab, options);
+  if (block_size < 16) kv::user_error("--attack: block size {}, wanted 16 or more", block_size);
+  attack(lab, options);
 }
 
 }  // namespace
@@ -248,9 +224,10 @@ int main(int argc, char** argv) {
   command.value("--system TEXT", options.system, "the text in front of every prompt");
   command.value("--hash NAME", options.hash,
                 "xxh64, sha256, or a number of bits of xxh64, 0 to 64");
-  kv::add_pool_options(command, options.block_size, options.num_blocks);
+  kv::add_pool_options(command, options.paged.block_size, options.paged.num_blocks);
   command.flag("--attack", options.attack,
                "forge two blocks with one hash, and serve both (--block-size 32)");
   command.flag("--hashes", options.hashes, "print what the hashes cost, and nothing else");
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::run_lesson("06", command, options.generate, argc, argv,
+                        [&](kv::Lab& lab) { run(lab, options); });
 }

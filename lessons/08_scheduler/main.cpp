@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -16,13 +14,10 @@
 #include "cli/progress.h"
 #include "cli/timeline.h"
 #include "cli/workload.h"
-#include "common/error.h"
-#include "common/table.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
 #include "lessons/03_paged_blocks/engine.h"
-#include "programs/generate.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 
 namespace {
 
@@ -36,8 +31,7 @@ struct Options {
   std::string requests_file;
   std::string timeline_file;
   std::string order = "first-come";
-  int block_size = 16;
-  int num_blocks = 40;
+  lesson03::PagedOptions paged{.num_blocks = 40};
   double memory_utilization = 0;
   bool no_caching = false;
   bool no_admission_gate = false;
@@ -83,8 +77,8 @@ Summary summary_of(const lesson08::Workload& workload, const ServeResult& result
   return s;
 }
 
-nlohmann::json print_result(const kv::Console& console, int num_blocks, const Summary& s,
-                            const ServeResult& result) {
+void print_result(kv::Lab& lab, int num_blocks, const Summary& s, const ServeResult& result) {
+  const kv::Console& console = lab.console;
   const kv::EngineCounters& c = result.generated.counters;
   console.print("tokens generated          {} in {:.2f} s: {:.0f} tokens/s\n",
                 kv::with_commas(s.made), c.seconds, s.rate);
@@ -94,22 +88,21 @@ nlohmann::json print_result(const kv::Console& console, int num_blocks, const Su
   console.print("time to the first token   {}\n", times_text(s.first));
   console.print("time per token after it   {}\n", times_text(s.per_token));
   console.print("prompt tokens found       {} of {}, {}\n", kv::with_commas(s.cached),
-                kv::with_commas(s.prompt_tokens),
-                kv::percent(static_cast<double>(s.cached), static_cast<double>(s.prompt_tokens)));
+                kv::with_commas(s.prompt_tokens), kv::share(s.cached, s.prompt_tokens).text);
   console.print("preemptions               {}, at most {} of one request\n",
                 kv::with_commas(result.num_preemptions), s.max_preempted);
   console.print("blocks in use             {} of {} at most\n",
                 kv::with_commas(c.named("blocks_in_use")), kv::with_commas(num_blocks));
   console.print("KV waste                  {:.1f} %, the mean over all passes\n",
                 100 * result.waste);
-  return {{"tokens", s.made},
-          {"seconds", c.seconds},
-          {"tokens_per_second", s.rate},
-          {"passes", c.passes},
-          {"preemptions", result.num_preemptions},
-          {"prompt_tokens", s.prompt_tokens},
-          {"cached_tokens", s.cached},
-          {"waste", result.waste}};
+  lab.report.update({{"tokens", s.made},
+                     {"seconds", c.seconds},
+                     {"tokens_per_second", s.rate},
+                     {"passes", c.passes},
+                     {"preemptions", result.num_preemptions},
+                     {"prompt_tokens", s.prompt_tokens},
+                     {"cached_tokens", s.cached},
+                     {"waste", result.waste}});
 }
 
 /// A way to serve the workload. num_blocks 0 means a pool for all requests.
@@ -125,52 +118,55 @@ void run_in_chunks(ServeOptions& options) {
 }
 
 std::vector<Way> ways_of(const Options& options, int longest) {
-  const auto way = [&](const std::string& name, int num_blocks, const auto& change) {
+  const int num_blocks = options.paged.num_blocks;
+  const auto way = [&](const std::string& name, int blocks, const auto& change) {
     ServeOptions serve{.scheduler = options.serve.scheduler};
     serve.scheduler.chunked_prefill = true;  // two of the ways have chunks
     change(serve);
-    return Way{name, num_blocks, serve};
+    return Way{name, blocks, serve};
   };
   return {way("room for all", 0, [](ServeOptions&) {}),
           way("room for the longest request", longest, [](ServeOptions&) {}),
-          way("no prefix caching", options.num_blocks, [](ServeOptions& o) { o.caching = false; }),
-          way("chunks of 16 tokens", options.num_blocks, run_in_chunks),
-          way("the same, no admission gate", options.num_blocks,
+          way("no prefix caching", num_blocks, [](ServeOptions& o) { o.caching = false; }),
+          way("chunks of 16 tokens", num_blocks, run_in_chunks),
+          way("the same, no admission gate", num_blocks,
               [](ServeOptions& o) {
                 run_in_chunks(o);
                 o.scheduler.full_sequence_must_fit = false;
               }),
-          way("by priority", options.num_blocks,
+          way("by priority", num_blocks,
               [](ServeOptions& o) { o.scheduler.order = lesson08::Order::kPriority; })};
 }
 
 /// Serves the workload once more, in other ways.
-nlohmann::json compare(const kv::Console& console, kv::Model& model, const Options& options,
-                       const lesson08::Workload& workload, const ServeResult& above, int num_blocks,
-                       uint64_t wanted) {
-  console.print("\nThe same workload in other ways\n\n");
-  kv::Table table({"", "blocks", "passes", "tokens/s", "first token, p50", "p99", "found",
-                   "preempted", "same bits"});
-  nlohmann::json rows = nlohmann::json::array();
+void compare(kv::Lab& lab, const Options& options, const lesson08::Workload& workload,
+             const ServeResult& above, int num_blocks, uint64_t wanted) {
+  lab.console.print("\nThe same workload in other ways\n\n");
+  kv::Records rows;
   bool all_same = true;
   const auto add = [&](const std::string& name, int blocks, const ServeResult& result) {
     const Summary s = summary_of(workload, result);
     const bool same = kv::combined_digest(result.generated.completions) == wanted;
-    const auto ms = [&](double p) {
-      return s.first.empty() ? "-" : fmt::format("{:.1f} ms", 1e3 * percentile(s.first, p));
+    const auto first_token = [&](double p) {
+      return s.first.empty() ? kv::Shown("-") : kv::ms(percentile(s.first, p), 1);
     };
-    table.add({name, kv::with_commas(blocks), kv::with_commas(result.generated.counters.passes),
-               fmt::format("{:.0f}", s.rate), ms(50), ms(99),
-               kv::percent(static_cast<double>(s.cached), static_cast<double>(s.prompt_tokens)),
-               kv::with_commas(result.num_preemptions), same ? "yes" : "NO"});
-    rows.push_back({{"way", name}, {"tokens_per_second", s.rate}, {"same_bits", same}});
+    rows.add({{"", name, "way"},
+              {"blocks", kv::counted(blocks)},
+              {"passes", kv::counted(result.generated.counters.passes)},
+              {"tokens/s", kv::decimal(s.rate, 0), "tokens_per_second"},
+              {"first token, p50", first_token(50)},
+              {"p99", first_token(99)},
+              {"found", kv::share(s.cached, s.prompt_tokens)},
+              {"preempted", kv::counted(result.num_preemptions)},
+              {"same bits", same, "same_bits"}});
     all_same = all_same && same;
   };
   add("as above", num_blocks, above);
-  const int longest = lesson08::max_blocks_of_one(workload.requests, options.block_size);
+  const int longest = lesson08::max_blocks_of_one(workload.requests, options.paged.block_size);
   for (const Way& way : ways_of(options, longest)) {
     lesson08::ServingEngine engine(
-        model, {.block_size = options.block_size, .num_blocks = way.num_blocks}, way.serve);
+        lab.model(), {.block_size = options.paged.block_size, .num_blocks = way.num_blocks},
+        way.serve);
     lesson08::ServeProgress progress(kv::stderr_is_terminal());
     const auto result = engine.serve(workload.requests, workload.arrivals, {},
                                      [&](const auto& scheduler, const auto&) {
@@ -180,52 +176,40 @@ nlohmann::json compare(const kv::Console& console, kv::Model& model, const Optio
     if (kv::interrupted()) break;
     add(way.name, engine.manager()->pool().num_blocks(), result);
   }
-  console.write(table.to_string());
+  lab.report_records("other_ways", rows);
   if (!all_same) throw std::logic_error("the bits differ: memory management has changed the math");
-  return rows;
 }
 
-void write_timeline(const std::string& file, const lesson08::Timeline& timeline) {
-  std::ofstream out(file);
-  out << timeline.to_svg();
-  out.close();
-  if (!out) kv::user_error("{}: the timeline could not be written in full", file);
-}
-
-void print_head(const kv::Console& console, const kv::Model& model, const Options& options,
-                const lesson08::Workload& workload) {
-  console.print("Lesson 08, the scheduler, on {}\n\n", kv::describe(model.device()));
-  console.print(
-      "{} that could want {} of {}, a pool of {}, {} a pass\n\n",
-      kv::count_of(std::ssize(workload.requests), "request"),
-      kv::count_of(lesson03::blocks_needed(workload.requests, options.block_size), "block"),
-      options.block_size, options.num_blocks > 0 ? std::to_string(options.num_blocks) : "as many",
-      kv::count_of(options.serve.scheduler.max_tokens_per_pass, "token"));
+void print_head(kv::Lab& lab, const Options& options, const lesson08::Workload& workload) {
+  const auto& [block_size, num_blocks, engine] = options.paged;
+  lab.title("Lesson 08, the scheduler");
+  lab.console.print("{} that could want {} of {}, a pool of {}, {} a pass\n\n",
+                    kv::count_of(std::ssize(workload.requests), "request"),
+                    kv::count_of(lesson03::blocks_needed(workload.requests, block_size), "block"),
+                    block_size, num_blocks > 0 ? std::to_string(num_blocks) : "as many",
+                    kv::count_of(options.serve.scheduler.max_tokens_per_pass, "token"));
 }
 
 /// Compares the bits with lesson 02's, then the workload served in other ways.
-void check(const kv::Console& console, kv::Model& model, const Options& options,
-           const lesson08::Workload& workload, const ServeResult& result, int num_blocks,
-           nlohmann::json& document) {
-  const auto plain = lesson02::make_engine(model, {})->generate(workload.requests);
+void check(kv::Lab& lab, const Options& options, const lesson08::Workload& workload,
+           const ServeResult& result, int num_blocks) {
+  const auto plain = lesson02::make_engine(lab.model(), {})->generate(workload.requests);
   const uint64_t wanted = kv::combined_digest(plain.completions);
   const uint64_t found = kv::combined_digest(result.generated.completions);
-  console.print("the bits of lesson 02     {}  {}\n", wanted == found ? "yes" : "NO",
-                kv::hex64(found));
-  document["same_bits"] = wanted == found;
-  if (wanted != found) throw std::logic_error("the bits differ from lesson 02's");
+  lab.console.print("the bits of lesson 02     {}  {}\n", wanted == found ? "yes" : "NO",
+                    kv::hex64(found));
+  lab.require_same_bits(wanted == found, "the bits differ from lesson 02's");
   const double seconds = result.generated.counters.seconds;
   if (options.compare || seconds < 15) {
-    document["other_ways"] = compare(console, model, options, workload, result, num_blocks, wanted);
+    compare(lab, options, workload, result, num_blocks, wanted);
   } else {
-    console.print("\nThe same workload in other ways takes about {:.0f} s: --compare\n",
-                  6 * seconds);
+    lab.console.print("\nThe same workload in other ways takes about {:.0f} s: --compare\n",
+                      6 * seconds);
   }
 }
 
-void run(Options& options) {
-  const kv::Console console(options.generate.json_file);
-  kv::Model model = kv::load_model(options.generate);
+void run(kv::Lab& lab, Options& options) {
+  kv::Model& model = lab.model();
   ServeOptions& serve = options.serve;
   if (options.order == "priority") serve.scheduler.order = lesson08::Order::kPriority;
   serve.scheduler.full_sequence_must_fit = !options.no_admission_gate;
@@ -234,15 +218,14 @@ void run(Options& options) {
   serve.pad_decodes_to = model.device() == kv::Device::kCuda ? 8 : 1;
   if (options.memory_utilization != 0) {
     const auto element = static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
-    options.num_blocks = lesson08::blocks_for_memory(
+    options.paged.num_blocks = lesson08::blocks_for_memory(
         kv::memory_of(model.device()).free, options.memory_utilization,
-        model.config().kv_bytes_per_token(element) * options.block_size);
+        model.config().kv_bytes_per_token(element) * options.paged.block_size);
   }
   const lesson08::Workload workload =
       lesson08::workload_of(options.requests_file, options.workload, options.generate, model);
-  lesson08::ServingEngine engine(
-      model, {.block_size = options.block_size, .num_blocks = options.num_blocks}, serve);
-  print_head(console, model, options, workload);
+  lesson08::ServingEngine engine(model, options.paged, serve);
+  print_head(lab, options, workload);
   lesson08::Timeline timeline(workload.requests.size());
   std::optional<lesson08::ServeProgress> progress(std::in_place, kv::stderr_is_terminal());
   const auto result = engine.serve(workload.requests, workload.arrivals, {},
@@ -253,20 +236,17 @@ void run(Options& options) {
                                    });
   const std::string course = progress->to_string(kv::output_columns());
   progress.reset();  // takes its live line away
-  console.write(course + "\n");
+  lab.console.write(course + "\n");
   const int num_blocks = engine.manager()->pool().num_blocks();
-  nlohmann::json document = print_result(console, num_blocks, summary_of(workload, result), result);
-  if (!options.timeline_file.empty()) write_timeline(options.timeline_file, timeline);
+  print_result(lab, num_blocks, summary_of(workload, result), result);
+  if (!options.timeline_file.empty()) kv::write_text(options.timeline_file, timeline.to_svg());
   if (kv::interrupted()) {
-    console.print("interrupted: {} in use\n",
-                  kv::count_of(engine.manager()->pool().num_used(), "block"));
+    lab.console.print("interrupted: {} in use\n",
+                      kv::count_of(engine.manager()->pool().num_used(), "block"));
   } else if (!options.no_check) {
-    check(console, model, options, workload, result, num_blocks, document);
+    check(lab, options, workload, result, num_blocks);
   }
-  document["lesson"] = "08";
-  document["device"] = kv::name_of(model.device());
-  document["interrupted"] = kv::interrupted();
-  kv::write_json(options.generate.json_file, document);
+  lab.report["interrupted"] = kv::interrupted();
 }
 
 }  // namespace
@@ -286,7 +266,7 @@ int main(int argc, char** argv) {
              "JSON lines instead: {\"prompt\": .., \"max_tokens\": .., \"pass\": ..}")
       .excludes("--num-requests")
       .excludes("--bursts");
-  kv::add_pool_options(command, options.block_size, options.num_blocks,
+  kv::add_pool_options(command, options.paged.block_size, options.paged.num_blocks,
                        "blocks in the pool; 0: as many as all need");
   command.value("--memory-utilization X", options.memory_utilization,
                 "instead of --num-blocks: the share of the free memory that the pool takes");
@@ -312,5 +292,6 @@ int main(int argc, char** argv) {
       .excludes("--no-check");
   command.value("--timeline FILE", options.timeline_file, "draw what happened as an SVG");
   kv::add_json_option(command, options.generate);
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::run_lesson("08", command, options.generate, argc, argv,
+                        [&](kv::Lab& lab) { run(lab, options); });
 }

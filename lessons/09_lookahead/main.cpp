@@ -5,16 +5,12 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "cli/model_drafter.h"
-#include "common/table.h"
 #include "engine.h"
-#include "programs/generate.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 #include "programs/streaming.h"
 
 namespace {
@@ -28,8 +24,7 @@ struct Options {
   lesson09::LookaheadOptions lookahead;
   lesson09::NgramOptions ngram;
   std::string draft_dir;  // empty means n-grams
-  int block_size = 16;
-  int num_blocks = 0;
+  lesson09::PagedOptions paged;
   int max_lines = 16;
 };
 
@@ -56,9 +51,10 @@ std::string quoted(const kv::Tokenizer& tokenizer, std::span<const int32_t> toke
   return "\"" + tokenizer.shown(tokens) + "\"";
 }
 
-void print_guesses(const kv::Console& console, const kv::Tokenizer& tokenizer,
-                   const std::vector<Guessed>& all, std::span<const kv::Request> requests,
-                   const kv::GenerateResult& result, int max_lines) {
+void print_guesses(kv::Lab& lab, const std::vector<Guessed>& all,
+                   std::span<const kv::Request> requests, const kv::GenerateResult& result,
+                   int max_lines) {
+  const kv::Console& console = lab.console;
   kv::Table table({"pass", "request", "guessed", "drawn", "right"});
   int lines = 0;
   for (const Guessed& guessed : all) {
@@ -69,7 +65,8 @@ void print_guesses(const kv::Console& console, const kv::Tokenizer& tokenizer,
     const auto drawn = std::span(completion.tokens).subspan(step);
     const auto num_drawn = std::min(drawn.size(), static_cast<size_t>(right) + 1);
     table.add({std::to_string(guessed.pass), std::to_string(guessed.request + 1),
-               quoted(tokenizer, guessed.tokens), quoted(tokenizer, drawn.first(num_drawn)),
+               quoted(lab.tokenizer(), guessed.tokens),
+               quoted(lab.tokenizer(), drawn.first(num_drawn)),
                fmt::format("{} of {}", right, guessed.tokens.size())});
   }
   if (lines == 0) return console.print("nothing was guessed: no last tokens had come before\n\n");
@@ -78,8 +75,7 @@ void print_guesses(const kv::Console& console, const kv::Tokenizer& tokenizer,
   console.print("\n");
 }
 
-nlohmann::json print_result(const kv::Console& console, const kv::GenerateResult& found,
-                            const kv::GenerateResult& plain) {
+void print_result(kv::Lab& lab, const kv::GenerateResult& found, const kv::GenerateResult& plain) {
   const int64_t tokens = kv::num_generated_tokens(found);
   const kv::EngineCounters& c = found.counters;
   const int64_t proposed = c.named("guesses_proposed"), accepted = c.named("guesses_accepted");
@@ -99,20 +95,19 @@ nlohmann::json print_result(const kv::Console& console, const kv::GenerateResult
   };
   add("lesson 08, no guesses", plain);
   add("with guesses", found);
-  console.write(table.to_string());
-  console.print("\nguesses                   {} of {} right, {}\n", kv::with_commas(accepted),
-                kv::with_commas(proposed),
-                kv::percent(static_cast<double>(accepted), static_cast<double>(proposed)));
-  return {{"tokens", tokens},
-          {"passes", c.passes},
-          {"passes_without", plain.counters.passes},
-          {"tokens_per_pass", per_pass(c)},
-          {"rows", c.kv_rows_computed},
-          {"rows_without", plain.counters.kv_rows_computed},
-          {"guesses_proposed", proposed},
-          {"guesses_accepted", accepted},
-          {"tokens_per_second", rate(c)},
-          {"tokens_per_second_without", rate(plain.counters)}};
+  lab.console.write(table.to_string());
+  lab.console.print("\nguesses                   {} of {} right, {}\n", kv::with_commas(accepted),
+                    kv::with_commas(proposed), kv::share(accepted, proposed).text);
+  lab.report.update({{"tokens", tokens},
+                     {"passes", c.passes},
+                     {"passes_without", plain.counters.passes},
+                     {"tokens_per_pass", per_pass(c)},
+                     {"rows", c.kv_rows_computed},
+                     {"rows_without", plain.counters.kv_rows_computed},
+                     {"guesses_proposed", proposed},
+                     {"guesses_accepted", accepted},
+                     {"tokens_per_second", rate(c)},
+                     {"tokens_per_second_without", rate(plain.counters)}});
 }
 
 std::unique_ptr<lesson09::Drafter> drafter_of(const Options& options, const kv::Model& model,
@@ -128,21 +123,14 @@ std::unique_ptr<lesson09::Drafter> drafter_of(const Options& options, const kv::
   return std::make_unique<lesson09::ModelDrafter>(kv::load_model(draft), model.config(), slots);
 }
 
-void run(const Options& options) {
-  const kv::GenerateOptions& generate = options.generate;
-  const kv::Console console(generate.json_file);
-  kv::Model model = kv::load_model(generate);
-  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
-  const auto requests = kv::make_requests(generate, tokenizer, model.config());
-  const lesson09::PagedOptions paged{.block_size = options.block_size,
-                                     .num_blocks = options.num_blocks};
-  LookaheadEngine engine(model, paged, lesson09::default_serve_options(), options.lookahead,
-                         drafter_of(options, model, requests));
-  console.print("Lesson 09, lookahead, on {}\n\n", kv::describe(model.device()));
-
+void run(kv::Lab& lab, const Options& options) {
+  const auto requests = lab.requests();
+  LookaheadEngine engine(lab.model(), options.paged, lesson09::default_serve_options(),
+                         options.lookahead, drafter_of(options, lab.model(), requests));
+  lab.title("Lesson 09, lookahead");
   std::vector<Guessed> guessed;
   int64_t pass = 0;
-  kv::StreamPrinter printer(console, tokenizer, generate.prompts, requests);
+  kv::StreamPrinter printer(lab.console, lab.tokenizer(), options.generate.prompts, requests);
   const auto result = engine.serve(
       requests, {}, [&](size_t i, int32_t token) { return printer.on_token(i, token); },
       [&](const LookaheadScheduler& scheduler, const SchedulerOutput& output) {
@@ -158,20 +146,15 @@ void run(const Options& options) {
         return !kv::interrupted();
       });
   printer.finish();
-  console.print("\n");
-  print_guesses(console, tokenizer, guessed, requests, result.generated, options.max_lines);
-  nlohmann::json document = kv::json_of(result.generated, tokenizer, generate.prompts);
-  if (!kv::interrupted()) {
-    const auto plain = lesson08::ServingEngine(model, paged).generate(requests);
-    document.update(print_result(console, result.generated, plain));
-    const bool same =
-        kv::combined_digest(plain.completions) == kv::combined_digest(result.generated.completions);
-    document["same_bits"] = same;
-    if (!same) throw std::logic_error("the bits differ: a guess has changed the math");
-  }
-  document["lesson"] = "09";
-  document["device"] = kv::name_of(model.device());
-  kv::write_json(generate.json_file, document);
+  lab.console.print("\n");
+  print_guesses(lab, guessed, requests, result.generated, options.max_lines);
+  lab.report_result(result.generated);
+  if (kv::interrupted()) return;
+  const auto plain = lesson08::ServingEngine(lab.model(), options.paged).generate(requests);
+  print_result(lab, result.generated, plain);
+  lab.require_same_bits(
+      kv::combined_digest(plain.completions) == kv::combined_digest(result.generated.completions),
+      "the bits differ: a guess has changed the math");
 }
 
 }  // namespace
@@ -197,8 +180,9 @@ int main(int argc, char** argv) {
   command.value("--ngram-max N", options.ngram.longest, "tokens of the longest one").between(1, 64);
   command.value("--draft DIR", options.draft_dir,
                 "a smaller model of the same vocabulary guesses, instead of n-grams");
-  kv::add_pool_options(command, options.block_size, options.num_blocks);
+  kv::add_pool_options(command, options.paged.block_size, options.paged.num_blocks);
   command.value("--lines N", options.max_lines, "lines of guesses to print at most")
       .between(0, 1'000'000);
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::run_lesson("09", command, options.generate, argc, argv,
+                        [&](kv::Lab& lab) { run(lab, options); });
 }

@@ -6,17 +6,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "cli/held_blocks.h"
-#include "common/table.h"
 #include "engine.h"
 #include "lessons/08_scheduler/engine.h"
-#include "programs/generate.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 #include "programs/streaming.h"
 
 namespace {
@@ -27,8 +23,7 @@ using lesson10::WindowsEngine;
 struct Options {
   kv::GenerateOptions generate;
   bool held = false;
-  int block_size = 16;
-  int num_blocks = 0;
+  lesson10::PagedOptions paged;
   int max_chunk = 0;
 };
 
@@ -82,8 +77,8 @@ void print_groups(const kv::Console& console, const std::vector<KvCacheGroup>& g
   console.write(table.to_string());
 }
 
-nlohmann::json print_result(const kv::Console& console, const kv::GenerateResult& found,
-                            const kv::GenerateResult& everything) {
+void print_result(kv::Lab& lab, const kv::GenerateResult& found,
+                  const kv::GenerateResult& everything) {
   kv::Table table({"", "most blocks", "most bytes", "logits xxh64"});
   const auto add = [&](const char* name, const kv::GenerateResult& result) {
     table.add({name, kv::with_commas(result.counters.named("blocks_in_use")),
@@ -92,11 +87,11 @@ nlohmann::json print_result(const kv::Console& console, const kv::GenerateResult
   };
   add("lesson 08, all is kept", everything);
   add("in groups, layers forget", found);
-  console.print("\n{}", table.to_string());
-  return {{"max_blocks", found.counters.named("blocks_in_use")},
-          {"max_blocks_without", everything.counters.named("blocks_in_use")},
-          {"max_bytes", found.counters.kv_bytes_reserved},
-          {"max_bytes_without", everything.counters.kv_bytes_reserved}};
+  lab.console.print("\n{}", table.to_string());
+  lab.report.update({{"max_blocks", found.counters.named("blocks_in_use")},
+                     {"max_blocks_without", everything.counters.named("blocks_in_use")},
+                     {"max_bytes", found.counters.kv_bytes_reserved},
+                     {"max_bytes_without", everything.counters.kv_bytes_reserved}});
 }
 
 nlohmann::json json_of(const std::vector<KvCacheGroup>& groups) {
@@ -107,20 +102,13 @@ nlohmann::json json_of(const std::vector<KvCacheGroup>& groups) {
   return all;
 }
 
-void generate(const Options& options) {
-  const kv::GenerateOptions& generate = options.generate;
-  const kv::Console console(generate.json_file);
-  kv::Model model = kv::load_model(generate);
-  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
-  const auto requests = kv::make_requests(generate, tokenizer, model.config());
-  const lesson10::PagedOptions paged{.block_size = options.block_size,
-                                     .num_blocks = options.num_blocks};
+void generate(kv::Lab& lab, const Options& options) {
+  const auto requests = lab.requests();
   const lesson08::ServeOptions serve{.scheduler = {.max_chunk = options.max_chunk}};
-  WindowsEngine engine(model, paged, serve);
-  console.print("Lesson 10, windows, on {}\n\n", kv::describe(model.device()));
-
+  WindowsEngine engine(lab.model(), options.paged, serve);
+  lab.title("Lesson 10, windows");
   Tables last;
-  kv::StreamPrinter printer(console, tokenizer, generate.prompts, requests);
+  kv::StreamPrinter printer(lab.console, lab.tokenizer(), options.generate.prompts, requests);
   const auto result = engine.serve(
       requests, {}, [&](size_t i, int32_t token) { return printer.on_token(i, token); },
       [&](const auto&, const lesson08::SchedulerOutput& output) {
@@ -130,61 +118,49 @@ void generate(const Options& options) {
         return !kv::interrupted();
       });
   printer.finish();
-  console.print("\n");
-  print_groups(console, engine.manager()->groups(), last);
-  nlohmann::json document = kv::json_of(result.generated, tokenizer, generate.prompts);
-  if (!kv::interrupted()) {
-    const auto plain = lesson08::ServingEngine(model, {.block_size = options.block_size}, serve)
-                           .generate(requests);
-    document.update(print_result(console, result.generated, plain));
-    const bool same =
-        kv::combined_digest(plain.completions) == kv::combined_digest(result.generated.completions);
-    document["same_bits"] = same;
-    if (!same) throw std::logic_error("the bits differ: a layer has forgotten what it needed");
-  }
-  document["lesson"] = "10";
-  document["device"] = kv::name_of(model.device());
-  document["groups"] = json_of(engine.manager()->groups());
-  document["tables"] = last.of_group;
-  kv::write_json(generate.json_file, document);
+  lab.console.print("\n");
+  print_groups(lab.console, engine.manager()->groups(), last);
+  lab.report_result(result.generated);
+  lab.report["groups"] = json_of(engine.manager()->groups());
+  lab.report["tables"] = last.of_group;
+  if (kv::interrupted()) return;
+  lesson08::ServingEngine keeps_all(lab.model(), {.block_size = options.paged.block_size}, serve);
+  const auto plain = keeps_all.generate(requests);
+  print_result(lab, result.generated, plain);
+  lab.require_same_bits(
+      kv::combined_digest(plain.completions) == kv::combined_digest(result.generated.completions),
+      "the bits differ: a layer has forgotten what it needed");
 }
 
 /// Gemma 3, 5 layers of 6 with a window of 1,024 tokens, at 4k to 128k tokens.
-void print_held(const Options& options) {
-  const kv::Console console(options.generate.json_file);
+void print_held(kv::Lab& lab, const Options& options) {
   const kv::KnownModel model = kv::known_model("Gemma 3 27B");
   const kv::ModelConfig config = lesson10::with_windows(model);
   const int chunk = options.max_chunk > 0 ? options.max_chunk : 512;
   const auto groups = lesson10::make_groups(config);
-  console.print(
+  const int block_size = options.paged.block_size;
+  lab.console.print(
       "{}: {} layers, {} of them with a window of {}; {} groups of {} layers, blocks of {}, chunks "
       "of {}\n\n",
       model.name, config.num_layers, model.windowed_layers, kv::count_of(model.window, "token"),
-      groups.size(), lesson10::layers_per_group(groups), kv::count_of(options.block_size, "token"),
-      chunk);
-  kv::Table table({"tokens", "group 0", "others", "held", "all layers full", "share", "peak"});
-  nlohmann::json rows = nlohmann::json::array();
+      groups.size(), lesson10::layers_per_group(groups), kv::count_of(block_size, "token"), chunk);
+  kv::Records rows;
   for (int tokens = 4096; tokens <= 131'072; tokens *= 2) {
-    const auto held = lesson10::held_blocks(config, tokens, options.block_size, chunk);
-    const auto bytes = static_cast<double>(held.bytes), all = static_cast<double>(held.all_bytes);
-    table.add({kv::with_commas(tokens), kv::with_commas(held.full), kv::with_commas(held.sliding),
-               kv::human_bytes(held.bytes), kv::human_bytes(held.all_bytes),
-               kv::percent(bytes, all), kv::with_commas(held.peak)});
-    rows.push_back({{"tokens", tokens},
-                    {"full_blocks", held.full},
-                    {"sliding_blocks", held.sliding},
-                    {"peak_blocks", held.peak},
-                    {"bytes", held.bytes},
-                    {"all_blocks", held.all},
-                    {"all_bytes", held.all_bytes}});
+    const auto held = lesson10::held_blocks(config, tokens, block_size, chunk);
+    rows.add({{"tokens", kv::counted(tokens), "tokens"},
+              {"group 0", kv::counted(held.full), "full_blocks"},
+              {"others", kv::counted(held.sliding), "sliding_blocks"},
+              {"held", kv::memory(held.bytes), "bytes"},
+              {"all layers full", kv::memory(held.all_bytes), "all_bytes"},
+              {"share", kv::share(held.bytes, held.all_bytes)},
+              {"peak", kv::counted(held.peak), "peak_blocks"}});
+    rows.note("all_blocks", held.all);
   }
-  console.write(table.to_string());
-  kv::write_json(options.generate.json_file, {{"lesson", "10"},
-                                              {"model", model.name},
-                                              {"block_size", options.block_size},
-                                              {"chunk", chunk},
-                                              {"groups", json_of(groups)},
-                                              {"held", rows}});
+  lab.report_records("held", rows);
+  lab.report.update({{"model", model.name},
+                     {"block_size", block_size},
+                     {"chunk", chunk},
+                     {"groups", json_of(groups)}});
 }
 
 }  // namespace
@@ -198,12 +174,13 @@ int main(int argc, char** argv) {
   kv::add_generate_options(command, options.generate);
   command.flag("--held", options.held,
                "the blocks that a sequence of Gemma 3 holds at 4k to 128k tokens; runs no model");
-  kv::add_pool_options(command, options.block_size, options.num_blocks,
+  kv::add_pool_options(command, options.paged.block_size, options.paged.num_blocks,
                        "blocks in the pool, each of one group; 0: as many as needed");
   command
       .value("--max-chunk N", options.max_chunk,
              "tokens of one request in one pass; 0: as the budget of 512 allows")
       .between(0, 1 << 20);
-  return kv::run_main(command, argc, argv,
-                      [&] { options.held ? print_held(options) : generate(options); });
+  return kv::run_lesson("10", command, options.generate, argc, argv, [&](kv::Lab& lab) {
+    options.held ? print_held(lab, options) : generate(lab, options);
+  });
 }

@@ -4,16 +4,12 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "common/table.h"
 #include "engine.h"
 #include "lessons/08_scheduler/cli/pool_sizes.h"
-#include "programs/generate.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 
 namespace {
 
@@ -23,39 +19,14 @@ using lesson11::LoadPolicy;
 struct Options {
   kv::GenerateOptions generate;
   int rounds = 3;
-  int block_size = 16;
-  int num_blocks = 0;
+  lesson11::PagedOptions paged;
   lesson11::HostTierOptions tier;
   std::string policy = "quicker";
 };
 
-/// The sources of one round's tokens.
-struct Round {
-  int64_t device = 0;    // found there
-  int64_t host = 0;      // loaded
-  int64_t computed = 0;  // generated tokens included
-  double seconds = 0;    // to the first token, the mean
-  uint64_t digest = 0;
-};
-
-Round serve_round(auto& engine, const std::vector<kv::Request>& requests) {
-  const auto result =
-      engine.serve(requests, {}, {}, [](const auto&, const auto&) { return !kv::interrupted(); });
-  Round round;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    round.seconds += result.times[i].first_token / static_cast<double>(requests.size());
-  }
-  round.computed = result.generated.counters.kv_rows_computed;
-  round.digest = kv::combined_digest(result.generated.completions);
-  return round;
-}
-
-nlohmann::json json_of(const Round& round) {
-  return {{"device_tokens", round.device},
-          {"host_tokens", round.host},
-          {"computed_tokens", round.computed},
-          {"seconds_to_first_token", round.seconds},
-          {"digest", kv::hex64(round.digest)}};
+kv::ServeResult serve_round(auto& engine, const std::vector<kv::Request>& requests) {
+  return engine.serve(requests, {}, {},
+                      [](const auto&, const auto&) { return !kv::interrupted(); });
 }
 
 void print_pools(const kv::Console& console, const HostTierEngine& engine) {
@@ -78,59 +49,51 @@ void print_rates(const kv::Console& console, const HostTierEngine& engine) {
                 1e6 * rates.seconds_per_block);
 }
 
-void run(Options& options) {
-  const kv::GenerateOptions& generate = options.generate;
-  const kv::Console console(generate.json_file);
-  kv::Model model = kv::load_model(generate);
-  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
-  const auto requests = kv::make_requests(generate, tokenizer, model.config());
+void run(kv::Lab& lab, Options& options) {
+  const auto requests = lab.requests();
   if (options.policy == "always") options.tier.policy = LoadPolicy::kAlways;
   if (options.policy == "never") options.tier.policy = LoadPolicy::kNever;
-  if (options.num_blocks == 0) {
-    options.num_blocks = 2 * lesson08::max_blocks_of_one(requests, options.block_size);
-  }
-  const lesson11::PagedOptions paged{.block_size = options.block_size,
-                                     .num_blocks = options.num_blocks};
-  console.print("Lesson 11, two pools, on {}\n\n{} in blocks of {}: {} on the device\n\n",
-                kv::describe(model.device()), kv::count_of(std::ssize(requests), "text"),
-                options.block_size, kv::count_of(options.num_blocks, "block"));
+  auto& [block_size, num_blocks, _] = options.paged;
+  if (num_blocks == 0) num_blocks = 2 * lesson08::max_blocks_of_one(requests, block_size);
+  lab.title("Lesson 11, two pools");
+  lab.console.print("{} in blocks of {}: {} on the device\n\n",
+                    kv::count_of(std::ssize(requests), "text"), block_size,
+                    kv::count_of(num_blocks, "block"));
 
-  HostTierEngine engine(model, paged, {}, options.tier);
-  lesson08::ServingEngine plain(model, paged);
-  kv::Table table({"round", "on the device", "from the host", "rows computed", "without",
-                   "first token", "without"});
-  nlohmann::json rounds = nlohmann::json::array();
+  HostTierEngine engine(lab.model(), options.paged, {}, options.tier);
+  lesson08::ServingEngine plain(lab.model(), options.paged);
+  kv::Records rounds;
   bool same = true;
+  uint64_t digest = 0;
   for (int number = 1; number <= options.rounds && !kv::interrupted(); ++number) {
     const lesson11::TierMetrics before = engine.manager()->metrics();
-    Round round = serve_round(engine, requests);
+    const kv::ServeResult round = serve_round(engine, requests);
     const lesson11::TierMetrics after = engine.manager()->metrics();
-    round.device = (after.num_hits_on_device - before.num_hits_on_device) * options.block_size;
-    round.host = (after.num_hits_in_host - before.num_hits_in_host) * options.block_size;
     if (kv::interrupted()) break;
-    const Round without = serve_round(plain, requests);
+    const kv::ServeResult without = serve_round(plain, requests);
     if (kv::interrupted()) break;
-    same = same && round.digest == without.digest;
-    const auto ms = [](double seconds) { return fmt::format("{:.1f} ms", 1e3 * seconds); };
-    table.add({std::to_string(number), kv::with_commas(round.device), kv::with_commas(round.host),
-               kv::with_commas(round.computed), kv::with_commas(without.computed),
-               ms(round.seconds), ms(without.seconds)});
-    rounds.push_back(json_of(round));
-    rounds.back()["computed_tokens_without"] = without.computed;
+    digest = kv::combined_digest(round.generated.completions);
+    same = same && digest == kv::combined_digest(without.generated.completions);
+    const int64_t on_device = after.num_hits_on_device - before.num_hits_on_device;
+    const int64_t in_host = after.num_hits_in_host - before.num_hits_in_host;
+    const int64_t computed = round.generated.counters.kv_rows_computed;
+    const int64_t all_computed = without.generated.counters.kv_rows_computed;
+    rounds.add({{"round", number},
+                {"on the device", kv::counted(on_device * block_size), "device_tokens"},
+                {"from the host", kv::counted(in_host * block_size), "host_tokens"},
+                {"rows computed", kv::counted(computed), "computed_tokens"},
+                {"without", kv::counted(all_computed), "computed_tokens_without"},
+                {"first token", kv::ms(kv::mean_first_token(round), 1), "seconds_to_first_token"},
+                {"without", kv::ms(kv::mean_first_token(without), 1)}});
+    rounds.note("digest", kv::hex64(digest));
   }
-  console.write(table.to_string());
-  print_pools(console, engine);
-  print_rates(console, engine);
-  if (!same) throw std::logic_error("the bits differ: a block came back changed");
-  if (!kv::interrupted()) {
-    console.print("\nthe bits of a server with one pool   yes  {}\n",
-                  rounds.back()["digest"].get<std::string>());
-  }
-  kv::write_json(generate.json_file, {{"lesson", "11"},
-                                      {"device", kv::name_of(model.device())},
-                                      {"rounds", rounds},
-                                      {"same_bits", same},
-                                      {"interrupted", kv::interrupted()}});
+  lab.report_records("rounds", rounds);
+  print_pools(lab.console, engine);
+  print_rates(lab.console, engine);
+  lab.require_same_bits(same, "the bits differ: a block came back changed");
+  lab.report["interrupted"] = kv::interrupted();
+  if (kv::interrupted()) return;
+  lab.console.print("\nthe bits of a server with one pool   yes  {}\n", kv::hex64(digest));
 }
 
 }  // namespace
@@ -144,7 +107,7 @@ int main(int argc, char** argv) {
   kv::add_generate_options(command, options.generate);
   command.value("--rounds N", options.rounds, "how often the same texts are asked for")
       .between(1, 1000);
-  kv::add_pool_options(command, options.block_size, options.num_blocks,
+  kv::add_pool_options(command, options.paged.block_size, options.paged.num_blocks,
                        "blocks on the device; 0: twice those of the longest text");
   command
       .value("--host-blocks N", options.tier.host_blocks,
@@ -160,5 +123,6 @@ int main(int argc, char** argv) {
       .value("--min-hits N", options.tier.min_hits_to_offload,
              "a block is offloaded if at least N requests have found it")
       .between(0, 1 << 20);
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::run_lesson("11", command, options.generate, argc, argv,
+                        [&](kv::Lab& lab) { run(lab, options); });
 }

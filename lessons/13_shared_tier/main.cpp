@@ -5,18 +5,14 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "cli/memory_store.h"
 #include "cli/redis_server.h"
-#include "common/table.h"
 #include "common/url.h"
 #include "engine.h"
-#include "programs/generate.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 
 namespace {
 
@@ -26,8 +22,7 @@ using lesson13::SharedTierEngine;
 struct Options {
   kv::GenerateOptions generate;
   int servers = 3;
-  int block_size = 16;
-  int num_blocks = 0;
+  lesson13::PagedOptions paged;
   std::string store = "redis";
   std::string policy = "always";
   lesson13::SharedTierOptions tier;
@@ -56,44 +51,31 @@ Store open_store(const std::string& wanted) {
   return store;
 }
 
-struct Served {
-  SharedMetrics blocks;
-  lesson13::Rates rates;
-  int64_t computed = 0;  // rows
-  double first_token = 0;
-  uint64_t digest = 0;
-};
-
 /// Serves the texts on a new server. The store has the server's blocks then.
-Served serve(SharedTierEngine& engine, const std::vector<kv::Request>& requests) {
-  const auto result =
+kv::ServeResult serve(SharedTierEngine& engine, const std::vector<kv::Request>& requests) {
+  auto result =
       engine.serve(requests, {}, {}, [](const auto&, const auto&) { return !kv::interrupted(); });
   engine.settle();
-  Served served;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    served.first_token += result.times[i].first_token / static_cast<double>(requests.size());
-  }
-  served.blocks = engine.server()->tier().metrics();
-  served.rates = engine.server()->rates();
-  served.computed = result.generated.counters.kv_rows_computed;
-  served.digest = kv::combined_digest(result.generated.completions);
-  return served;
+  return result;
 }
 
-nlohmann::json json_of(const Served& served) {
-  const SharedMetrics& blocks = served.blocks;
-  return {{"queried_blocks", blocks.num_queried},
-          {"found_blocks", blocks.num_found},
-          {"fetched_blocks", blocks.num_fetched},
-          {"damaged_blocks", blocks.num_damaged},
-          {"put_blocks", blocks.num_put},
-          {"not_put_blocks", blocks.num_not_put},
-          {"checked_blocks", blocks.num_checked},
-          {"poisoned_blocks", blocks.num_poisoned},
-          {"unreachable", blocks.num_unreachable},
-          {"computed_tokens", served.computed},
-          {"seconds_to_first_token", served.first_token},
-          {"digest", kv::hex64(served.digest)}};
+/// Of one server: its line of the table.
+void add_record(kv::Records& servers, const SharedMetrics& blocks, const kv::ServeResult& result) {
+  const int64_t computed = result.generated.counters.kv_rows_computed;
+  const double first_token = kv::mean_first_token(result);
+  servers.add({{"server", servers.json().size() + 1},
+               {"asked for", kv::counted(blocks.num_queried), "queried_blocks"},
+               {"found", kv::counted(blocks.num_found), "found_blocks"},
+               {"loaded", kv::counted(blocks.num_fetched), "fetched_blocks"},
+               {"rows computed", kv::counted(computed), "computed_tokens"},
+               {"put", kv::counted(blocks.num_put), "put_blocks"},
+               {"first token", kv::ms(first_token, 1), "seconds_to_first_token"}});
+  servers.note("damaged_blocks", blocks.num_damaged);
+  servers.note("not_put_blocks", blocks.num_not_put);
+  servers.note("checked_blocks", blocks.num_checked);
+  servers.note("poisoned_blocks", blocks.num_poisoned);
+  servers.note("unreachable", blocks.num_unreachable);
+  servers.note("digest", kv::hex64(kv::combined_digest(result.generated.completions)));
 }
 
 /// Prints the bandwidth at which loading and computing take the same time. `first` has computed,
@@ -122,55 +104,39 @@ void print_troubles(const kv::Console& console, const SharedMetrics& blocks) {
     console.print("the store did not answer, or wants another password\n");
 }
 
-void run(Options& options) {
-  const kv::GenerateOptions& generate = options.generate;
-  const kv::Console console(generate.json_file);
-  kv::Model model = kv::load_model(generate);
-  const auto tokenizer = kv::Tokenizer::load(generate.model_dir);
-  const auto requests = kv::make_requests(generate, tokenizer, model.config());
+void run(kv::Lab& lab, Options& options) {
+  const auto requests = lab.requests();
   if (options.policy == "never") options.tier.policy = lesson13::LoadPolicy::kNever;
   if (options.policy == "always") options.tier.policy = lesson13::LoadPolicy::kAlways;
-  const lesson13::PagedOptions paged{.block_size = options.block_size,
-                                     .num_blocks = options.num_blocks};
   const Store store = open_store(options.store);
-  console.print(
-      "Lesson 13, one cache for many servers, on {}\n\n{} in blocks of {}; the store: {}\n\n",
-      kv::describe(model.device()), kv::count_of(std::ssize(requests), "text"), options.block_size,
-      store.name);
-  const uint64_t wanted =
-      kv::combined_digest(lesson08::ServingEngine(model, paged).generate(requests).completions);
-  kv::Table table(
-      {"server", "asked for", "found", "loaded", "rows computed", "put", "first token"});
-  nlohmann::json servers = nlohmann::json::array();
+  lab.title("Lesson 13, one cache for many servers");
+  lab.console.print("{} in blocks of {}; the store: {}\n\n",
+                    kv::count_of(std::ssize(requests), "text"), options.paged.block_size,
+                    store.name);
+  const uint64_t wanted = kv::combined_digest(
+      lesson08::ServingEngine(lab.model(), options.paged).generate(requests).completions);
+  kv::Records servers;
   bool same = true;
   double seconds_per_token = 0, seconds_per_block = 0;
   for (int number = 1; number <= options.servers && !kv::interrupted(); ++number) {
-    SharedTierEngine engine(model, paged, *store.store, {}, options.tier);
-    const Served served = serve(engine, requests);
+    SharedTierEngine engine(lab.model(), options.paged, *store.store, {}, options.tier);
+    const kv::ServeResult result = serve(engine, requests);
     if (kv::interrupted()) break;
-    same = same && served.digest == wanted;
-    const SharedMetrics& blocks = served.blocks;
-    table.add({std::to_string(number), kv::with_commas(blocks.num_queried),
-               kv::with_commas(blocks.num_found), kv::with_commas(blocks.num_fetched),
-               kv::with_commas(served.computed), kv::with_commas(blocks.num_put),
-               fmt::format("{:.1f} ms", 1e3 * served.first_token)});
-    servers.push_back(json_of(served));
-    if (number == 1) seconds_per_token = served.rates.seconds_per_token;
-    seconds_per_block = served.rates.seconds_per_block;
-    print_troubles(console, blocks);
+    same = same && kv::combined_digest(result.generated.completions) == wanted;
+    const SharedMetrics blocks = engine.server()->tier().metrics();
+    add_record(servers, blocks, result);
+    const lesson13::Rates rates = engine.server()->rates();
+    if (number == 1) seconds_per_token = rates.seconds_per_token;
+    seconds_per_block = rates.seconds_per_block;
+    print_troubles(lab.console, blocks);
   }
-  console.write(table.to_string());
-  print_crossing(console, seconds_per_token, seconds_per_block, options.block_size,
-                 lesson11::bytes_per_block(model, paged));
-  if (!same) throw std::logic_error("the bits differ: a block came back changed");
-  if (!servers.empty()) {
-    console.print("\nthe bits of a server alone   yes  {}\n", kv::hex64(wanted));
-  }
-  kv::write_json(generate.json_file, {{"lesson", "13"},
-                                      {"device", kv::name_of(model.device())},
-                                      {"servers", servers},
-                                      {"same_bits", same},
-                                      {"interrupted", kv::interrupted()}});
+  lab.report_records("servers", servers);
+  print_crossing(lab.console, seconds_per_token, seconds_per_block, options.paged.block_size,
+                 lesson11::bytes_per_block(lab.model(), options.paged));
+  lab.require_same_bits(same, "the bits differ: a block came back changed");
+  lab.report["interrupted"] = kv::interrupted();
+  if (servers.json().empty()) return;
+  lab.console.print("\nthe bits of a server alone   yes  {}\n", kv::hex64(wanted));
 }
 
 }  // namespace
@@ -187,7 +153,7 @@ int main(int argc, char** argv) {
   kv::add_generate_options(command, options.generate);
   command.value("--servers N", options.servers, "servers that serve the texts, in turn")
       .between(1, 1000);
-  kv::add_pool_options(command, options.block_size, options.num_blocks,
+  kv::add_pool_options(command, options.paged.block_size, options.paged.num_blocks,
                        "blocks on the device; 0: as many as all texts need");
   command
       .value("--host-blocks N", options.tier.host.host_blocks,
@@ -206,5 +172,6 @@ int main(int argc, char** argv) {
       .value("--check-every N", options.tier.shared.check_every,
              "compute every Nth text that the store has all the same, and compare; 0: none")
       .between(0, 1 << 20);
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::run_lesson("13", command, options.generate, argc, argv,
+                        [&](kv::Lab& lab) { run(lab, options); });
 }

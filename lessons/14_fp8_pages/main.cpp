@@ -5,25 +5,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "common/table.h"
 #include "engine.h"
 #include "lessons/08_scheduler/cli/progress.h"
 #include "lessons/08_scheduler/cli/workload.h"
-#include "programs/generate.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 
 namespace {
 
 struct Options {
   kv::GenerateOptions generate;
   lesson08::WorkloadOptions workload;
-  int block_size = 16;
-  int num_blocks = 40;  // in bf16
+  lesson03::PagedOptions paged{.num_blocks = 40};  // in bf16
 };
 
 struct Run {
@@ -69,24 +64,21 @@ Run serve(const std::string& name, kv::Model& model, const lesson03::PagedOption
   return run;
 }
 
-void run(const Options& options) {
-  const kv::Console console(options.generate.json_file);
-  kv::Model model = kv::load_model(options.generate);
-  const kv::ModelConfig& config = model.config();
+void run(kv::Lab& lab, const Options& options) {
+  kv::Model& model = lab.model();
+  const lesson03::PagedOptions& paged = options.paged;
   const lesson08::Workload workload =
       lesson08::make_workload(options.workload, model.config().vocab_size);
-  const lesson03::PagedOptions paged{.block_size = options.block_size,
-                                     .num_blocks = options.num_blocks};
-  const int64_t token =
-      lesson14::block_bytes(config, options.block_size, kv::KvFormat::kActivations) /
-      options.block_size;
-  const int64_t fp8_token =
-      lesson14::block_bytes(config, options.block_size, kv::KvFormat::kFp8) / options.block_size;
-  console.print("Lesson 14, half the bytes, on {}\n\n", kv::describe(model.device()));
-  console.print("{} in {}: a token takes {} in bf16, {} in FP8 with its scales\n\n",
-                kv::count_of(std::ssize(workload.requests), "request"),
-                kv::human_bytes(token * options.block_size * options.num_blocks),
-                kv::human_bytes(token), kv::human_bytes(fp8_token));
+  const auto token_bytes = [&](kv::KvFormat format) {
+    return lesson14::block_bytes(model.config(), paged.block_size, format) / paged.block_size;
+  };
+  const int64_t token = token_bytes(kv::KvFormat::kActivations);
+  const int64_t fp8_token = token_bytes(kv::KvFormat::kFp8);
+  lab.title("Lesson 14, half the bytes");
+  lab.console.print("{} in {}: a token takes {} in bf16, {} in FP8 with its scales\n\n",
+                    kv::count_of(std::ssize(workload.requests), "request"),
+                    kv::human_bytes(token * paged.block_size * paged.num_blocks),
+                    kv::human_bytes(token), kv::human_bytes(fp8_token));
 
   model.set_kv_format(kv::KvFormat::kActivations);
   const bool on_gpu = model.device() == kv::Device::kCuda;
@@ -98,40 +90,32 @@ void run(const Options& options) {
   runs.push_back(serve<lesson08::ServingEngine>("rounded rows, lesson 08", model, paged, workload));
   if (kv::interrupted()) return;
 
-  kv::Table table(
-      {"K and V", "tokens fit", "at once", "passes", "preempted", "waste", "logits xxh64"});
-  nlohmann::json rows = nlohmann::json::array();
+  kv::Records rows;
   for (const Run& one : runs) {
     const kv::EngineCounters& c = one.result.generated.counters;
     const double rate = static_cast<double>(kv::num_generated_tokens(one.result.generated)) /
                         std::max(c.seconds, 1e-9);
-    const int fit = one.num_blocks * options.block_size;
-    table.add({one.name, kv::with_commas(fit), kv::with_commas(c.max_sequences),
-               kv::with_commas(c.passes), kv::with_commas(one.result.num_preemptions),
-               fmt::format("{:.1f} %", 100 * one.result.waste), kv::hex64(one.digest())});
-    rows.push_back({{"name", one.name},
-                    {"tokens_fit", fit},
-                    {"at_once", c.max_sequences},
-                    {"passes", c.passes},
-                    {"preemptions", one.result.num_preemptions},
-                    {"waste", one.result.waste},
-                    {"tokens_per_second", rate},
-                    {"logits_xxh64", kv::hex64(one.digest())}});
+    rows.add({{"K and V", one.name, "name"},
+              {"tokens fit", kv::counted(one.num_blocks * paged.block_size), "tokens_fit"},
+              {"at once", kv::counted(c.max_sequences), "at_once"},
+              {"passes", kv::counted(c.passes), "passes"},
+              {"preempted", kv::counted(one.result.num_preemptions), "preemptions"},
+              {"waste", kv::percent_of_one(one.result.waste), "waste"},
+              {"logits xxh64", kv::digest(one.digest()), "logits_xxh64"}});
+    rows.note("tokens_per_second", rate);
   }
-  console.write(table.to_string());
+  lab.report_records("runs", rows);
   const Likeness likeness = compare(runs[1].result, runs[0].result);
-  const bool same = runs[1].digest() == runs[2].digest();
-  if (!same) throw std::logic_error("FP8 pages give other bits than rounded rows");
-  console.print(
+  lab.require_same_bits(runs[1].digest() == runs[2].digest(),
+                        "FP8 pages give other bits than rounded rows");
+  lab.console.print(
       "\nFP8 pages and rounded rows have the same bits. Against {}, {} of {} answers\n"
       "are the same; {:.1f} % of the tokens come before an answer's first difference.\n",
       on_gpu ? "bf16" : "fp32", likeness.same, workload.requests.size(), 100 * likeness.prefix);
-  kv::write_json(options.generate.json_file, {{"bytes_per_token", token},
-                                              {"fp8_bytes_per_token", fp8_token},
-                                              {"same_bits", same},
-                                              {"same_answers", likeness.same},
-                                              {"same_tokens", likeness.prefix},
-                                              {"runs", rows}});
+  lab.report.update({{"bytes_per_token", token},
+                     {"fp8_bytes_per_token", fp8_token},
+                     {"same_answers", likeness.same},
+                     {"same_tokens", likeness.prefix}});
 }
 
 }  // namespace
@@ -147,13 +131,13 @@ int main(int argc, char** argv) {
   command.value("--num-requests N", options.workload.num_requests, "requests of the workload")
       .between(1, 10000);
   command.value("--max-tokens N", options.workload.max_tokens, "longest answer").between(1, 4096);
-  command.value("--num-blocks N", options.num_blocks, "blocks of the memory, in bf16")
+  command.value("--num-blocks N", options.paged.num_blocks, "blocks of the memory, in bf16")
       .between(1, 1 << 24);
-  command.value("--block-size N", options.block_size, "tokens per KV block, a power of two")
+  command.value("--block-size N", options.paged.block_size, "tokens per KV block, a power of two")
       .between(1, 256);
   kv::add_json_option(command, options.generate);
-  return kv::run_main(command, argc, argv, [&] {
+  return kv::run_lesson("14", command, options.generate, argc, argv, [&](kv::Lab& lab) {
     options.workload.sampling.seed = options.generate.sampling.seed;
-    run(options);
+    run(lab, options);
   });
 }

@@ -11,7 +11,7 @@
 #include "common/hash.h"
 #include "common/table.h"
 #include "common/terminal.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 #include "qwen3/generation.h"
 #include "qwen3/known_models.h"
 #include "tests/support/shell.h"
@@ -87,6 +87,26 @@ TEST_CASE("a table has room in a narrow terminal") {
         "room for the       12.5 ms     1\n"
         "longest request\n"
         "  by priority         7 ms    12\n");
+}
+
+TEST_CASE("a record is a line of the table and an object of the JSON") {
+  kv::Records records;
+  CHECK(records.table().empty());
+  CHECK(records.json().dump() == "[]");
+  records.add({{"way", "none"}, {"rows", "-"}, {"time", "-"}, {"same bits", "-"}});
+  records.add({{"way", "with", "way"},
+               {"rows", kv::counted(1234), "rows"},
+               {"time", kv::ms(0.0125, 1), "seconds"},
+               {"same bits", true}});
+  records.note("passes", 3);
+  CHECK(records.table() ==
+        "way    rows     time  same bits\n"
+        "----  -----  -------  ---------\n"
+        "none      -        -          -\n"
+        "with  1,234  12.5 ms        yes\n");
+  CHECK(records.json().dump() == R"([{"passes":3,"rows":1234,"seconds":0.0125,"way":"with"}])");
+  CHECK(kv::Shown(false).text == "NO");
+  CHECK(kv::share(451, 1000).text == "45.1 %");
 }
 
 TEST_CASE("lines are broken at spaces, and what follows is below the last column") {

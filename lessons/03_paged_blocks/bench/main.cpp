@@ -4,39 +4,23 @@
 //   lesson03_bench [--model DIR] [--device NAME] [--longest N] [--json FILE]
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 #include <vector>
 
 #include "cli/fill_blocks.h"
-#include "common/table.h"
 #include "engine.h"
 #include "kv_blocks.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "programs/bench.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 
 namespace {
 
 constexpr int kRepeats = 41;
 constexpr int kRounds = 3;  // over all block sizes; the fastest one counts
 constexpr int kLargestBlock = 256;
-
-/// Median time of a pass with one row, after about `length` tokens.
-double step_seconds(kv::Engine& engine, int length) {
-  constexpr int kWarmUp = 3;
-  const kv::Request request = kv::request_of_length(length, 1 + kWarmUp + kRepeats);
-  const auto passes = engine.generate({&request, 1}).passes;
-  std::vector<double> times;
-  for (size_t i = passes.size() - kRepeats; i < passes.size(); ++i) {
-    times.push_back(passes[i].seconds);
-  }
-  return kv::median(times);
-}
 
 /// Median time to gather `length` tokens in all layers, from blocks in random order.
 double gather_seconds(const kv::Model& model, int block_size, int length) {
@@ -55,9 +39,7 @@ double gather_seconds(const kv::Model& model, int block_size, int length) {
   const auto d_seq_len = kv::to_device<int32_t>(seq_len, stream);
   const auto d_out_begin = kv::to_device<int64_t>(out_begin, stream);
   const kv::DeviceBuffer k_out(stream.device(), layer_bytes), v_out(stream.device(), layer_bytes);
-  std::vector<double> times;
-  for (int i = 0; i <= kRepeats; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
+  const auto gather_all = [&] {
     for (int layer = 0; layer < cache.num_layers(); ++layer) {
       lesson03::gather_kv({.cache = cache.layer(layer),
                            .block_tables = d_ids.as<const int32_t>(),
@@ -71,10 +53,8 @@ double gather_seconds(const kv::Model& model, int block_size, int length) {
                           stream);
     }
     stream.synchronize();
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    if (i > 0) times.push_back(time.count());  // the first one warms up
-  }
-  return kv::median(times);
+  };
+  return kv::median_seconds(gather_all, kRepeats);
 }
 
 struct Tails {
@@ -105,63 +85,50 @@ std::map<int, Times> measure(kv::Model& model, int length) {
   std::map<int, Times> times;
   for (int round = 0; round < kRounds && (round == 0 || !kv::interrupted()); ++round) {
     const auto flat = lesson02::make_engine(model, {.max_seq_len = length + 2 * kRepeats});
-    times[0].step = std::min(times[0].step, step_seconds(*flat, length));
+    times[0].step = std::min(times[0].step, kv::step_seconds(*flat, length, kRepeats));
     for (int block_size = 1; block_size <= kLargestBlock; block_size *= 2) {
       const auto paged = lesson03::make_engine(model, {.block_size = block_size});
       Times& best = times[block_size];
-      best.step = std::min(best.step, step_seconds(*paged, length));
+      best.step = std::min(best.step, kv::step_seconds(*paged, length, kRepeats));
       best.gather = std::min(best.gather, gather_seconds(model, block_size, length));
     }
   }
   return times;
 }
 
-void run(const kv::BenchOptions& options) {
-  const kv::Console console(options.model.json_file);
-  kv::Model model = kv::load_model(options.model);
-  const std::string device = kv::describe(model.device());
+void run(kv::Lab& lab, const kv::BenchOptions& options) {
   const int length = options.longest;
-  const std::map<int, Times> times = measure(model, length);
+  const std::map<int, Times> times = measure(lab.model(), length);
   const double flat_step = times.at(0).step;
-  console.print("One step after {} tokens, on {}; flat cache (lesson 02): {:.3f} ms\n\n",
-                kv::with_commas(length), device, 1e3 * flat_step);
-
-  nlohmann::json points = nlohmann::json::array();
-  kv::Table table({"block size", "average tail", "waste", "block table", "step", "against flat",
-                   "gather alone"});
+  lab.console.print("One step after {} tokens, on {}; flat cache (lesson 02): {:.3f} ms\n\n",
+                    kv::with_commas(length), kv::describe(lab.device()), 1e3 * flat_step);
+  kv::Records points;
   for (const auto& [block_size, best] : times) {
     if (block_size == 0) continue;
     const Tails tails = tails_of(block_size, length);
     const double average_tail = static_cast<double>(tails.wasted) / length;
     const auto table_bytes =
         lesson03::blocks_for(length, block_size) * static_cast<int64_t>(sizeof(int32_t));
-    table.add({std::to_string(block_size), fmt::format("{:.1f} slots", average_tail),
-               kv::percent(static_cast<double>(tails.wasted), static_cast<double>(tails.slots)),
-               fmt::format("{} B", kv::with_commas(table_bytes)),
-               fmt::format("{:.3f} ms", 1e3 * best.step),
-               fmt::format("{:.2f} times", best.step / flat_step),
-               fmt::format("{:.3f} ms", 1e3 * best.gather)});
-    points.push_back({{"block_size", block_size},
-                      {"average_tail", average_tail},
-                      {"wasted_slots", tails.wasted},
-                      {"slots", tails.slots},
-                      {"table_bytes", table_bytes},
-                      {"step_seconds", best.step},
-                      {"gather_seconds", best.gather}});
+    points.add({{"block size", block_size, "block_size"},
+                {"average tail",
+                 {fmt::format("{:.1f} slots", average_tail), average_tail},
+                 "average_tail"},
+                {"waste", kv::share(tails.wasted, tails.slots)},
+                {"block table", {kv::with_commas(table_bytes) + " B", table_bytes}, "table_bytes"},
+                {"step", kv::ms(best.step, 3), "step_seconds"},
+                {"against flat", fmt::format("{:.2f} times", best.step / flat_step)},
+                {"gather alone", kv::ms(best.gather, 3), "gather_seconds"}});
+    points.note("wasted_slots", tails.wasted);
+    points.note("slots", tails.slots);
   }
-  console.write(table.to_string());
-  kv::write_json(options.model.json_file, {{"lesson", "03"},
-                                           {"device", device},
-                                           {"length", length},
-                                           {"flat_step_seconds", flat_step},
-                                           {"points", points}});
+  lab.report_records("points", points);
+  lab.report["length"] = length;
+  lab.report["flat_step_seconds"] = flat_step;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  kv::BenchOptions options;
-  kv::CommandLine command("Lesson 03: waste, table size and time against the block size.");
-  kv::add_bench_options(command, options);
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::bench_main("03", "Lesson 03: waste, table size and time against the block size.", argc,
+                        argv, run);
 }

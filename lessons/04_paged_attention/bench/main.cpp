@@ -4,18 +4,15 @@
 //   lesson04_bench [--device NAME] [--only TEXT] [--seed N] [--json FILE]
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "common/table.h"
 #include "fast.h"
 #include "kernels/attention/plan.h"
 #include "lessons/02_flat_cache/decode_attention.h"
 #include "lessons/03_paged_blocks/block_table.h"
 #include "pass.h"
-#include "programs/bench.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 
 namespace {
 
@@ -179,46 +176,36 @@ class Runner {
   kv::DeviceBuffer begins_, workspace_, k_out_, v_out_;
 };
 
-void run(const kv::GenerateOptions& options, const std::string& only) {
-  const kv::Console console(options.json_file);
-  const kv::Device device = kv::resolve_device(options.device);
-  const std::string name = kv::describe(device);
-  console.print("Attention of a decode step, 16 heads, 8 KV heads of 128, on {}\n", name);
-  console.print("share: of a plain read of the same K and V in the same run\n\n");
-
-  // On CUDA, the plain read's time is beside the share.
-  const auto with_read = [&](std::vector<std::string> row, const std::string& read) {
-    if (device == kv::Device::kCuda) row.insert(row.begin() + 4, read);
-    return row;
-  };
-  kv::Table table(with_read(
-      {"batch x context", "kernel", "us", "GB/s", "share", "slabs", "paging costs", "gather first"},
-      "read"));
-  nlohmann::json rows = nlohmann::json::array();
+void run(kv::Lab& lab, const std::string& only) {
+  const kv::Device device = lab.device();
+  lab.console.print("Attention of a decode step, 16 heads, 8 KV heads of 128, on {}\n",
+                    kv::describe(device));
+  lab.console.print("share: of a plain read of the same K and V in the same run\n\n");
+  kv::Records rows;
   for (const NamedCase& c : cases_on(device)) {
     if (kv::interrupted()) break;
     if (c.name.find(only) == std::string::npos) continue;
-    Runner runner(c.what, options.sampling.seed, device);
+    Runner runner(c.what, lab.options.sampling.seed, device);
     const Times t = runner.run();
-    const auto us = [](double seconds) { return fmt::format("{:.1f}", seconds * 1e6); };
-    table.add(with_read(
-        {c.name, runner.kernel(), us(t.paged),
-         fmt::format("{:.0f}", runner.bytes() / t.paged / 1e9), kv::percent(t.read, t.paged),
-         us(t.contiguous), fmt::format("{:+.1f} %", 100 * (t.paged / t.contiguous - 1)),
-         t.gathered == 0 ? "-" : us(t.gathered)},
-        us(t.read)));
-    rows.push_back({{"case", c.name},
-                    {"kernel", runner.kernel()},
-                    {"heads", c.what.num_heads},
-                    {"kv_heads", c.what.num_kv_heads},
-                    {"bytes", runner.bytes()},
-                    {"read_seconds", t.read},
-                    {"paged_seconds", t.paged},
-                    {"contiguous_seconds", t.contiguous},
-                    {"gathered_seconds", t.gathered}});
+    const auto us = [](double seconds) { return kv::scaled(seconds, 1e6, 1); };
+    std::vector<kv::Field> row{
+        {"batch x context", c.name, "case"},
+        {"kernel", runner.kernel(), "kernel"},
+        {"us", us(t.paged), "paged_seconds"},
+        {"GB/s", kv::decimal(runner.bytes() / t.paged / 1e9, 0)},
+        {"share", kv::percent(t.read, t.paged)},
+        {"slabs", us(t.contiguous), "contiguous_seconds"},
+        {"paging costs", fmt::format("{:+.1f} %", 100 * (t.paged / t.contiguous - 1))},
+        {"gather first", t.gathered == 0 ? kv::Shown("-", 0.0) : us(t.gathered),
+         "gathered_seconds"}};
+    if (device == kv::Device::kCuda) row.insert(row.begin() + 4, {"read", us(t.read)});
+    rows.add(row);
+    rows.note("read_seconds", t.read);
+    rows.note("heads", c.what.num_heads);
+    rows.note("kv_heads", c.what.num_kv_heads);
+    rows.note("bytes", runner.bytes());
   }
-  console.write(table.to_string());
-  kv::write_json(options.json_file, {{"lesson", "04"}, {"device", name}, {"cases", rows}});
+  lab.report_records("cases", rows);
 }
 
 }  // namespace
@@ -233,5 +220,5 @@ int main(int argc, char** argv) {
   command.value("--only TEXT", only, "only the cases that have this in their names");
   kv::add_seed_option(command, options, "of the blocks' order and of the data");
   kv::add_json_option(command, options);
-  return kv::run_main(command, argc, argv, [&] { run(options, only); });
+  return kv::run_bench("04", command, options, argc, argv, [&](kv::Lab& lab) { run(lab, only); });
 }

@@ -1,7 +1,6 @@
 #include "pass.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <random>
 
@@ -125,14 +124,7 @@ double MeasuredPass::seconds_of(const std::function<void(int)>& call) const {
     return kv::graph_seconds(stream_, static_cast<int>(copies_.size()), call);
   }
 #endif
-  std::vector<double> seconds;
-  for (int i = 0; i < 8; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    call(0);
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    if (i > 0) seconds.push_back(taken.count());  // the first one warms up
-  }
-  return kv::median(seconds);
+  return kv::median_seconds([&] { call(0); }, 7);
 }
 
 double MeasuredPass::read_seconds() const {

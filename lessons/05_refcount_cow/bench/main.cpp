@@ -4,15 +4,12 @@
 //
 //   lesson05_bench [--model DIR] [--device NAME] [--longest N] [--json FILE]
 
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <vector>
 
-#include "common/table.h"
 #include "copy_blocks.h"
 #include "engine.h"
-#include "programs/bench.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 
 namespace {
 
@@ -44,51 +41,31 @@ double copy_seconds(const kv::Model& model, int num_blocks) {
   });
 }
 
-double prefill_seconds(kv::Model& model, int num_tokens) {
-  const auto engine = lesson05::make_engine(model, {.block_size = kBlockSize});
-  const kv::Request request = kv::request_of_length(num_tokens, 1);
-  std::vector<double> times;
-  for (int i = 0; i < kRepeats; ++i) {
-    times.push_back(engine->generate({&request, 1}).passes.at(0).seconds);
-  }
-  return kv::median(times);
-}
-
-void run(const kv::BenchOptions& options) {
-  const kv::Console console(options.model.json_file);
-  kv::Model model = kv::load_model(options.model);
-  const std::string device = kv::describe(model.device());
-  console.print("One more continuation of a prompt, blocks of {}, on {}\n\n", kBlockSize, device);
-
-  nlohmann::json points = nlohmann::json::array();
-  kv::Table table(
-      {"prompt", "blocks", "fork + free", "one block copied", "private copy", "computed again"});
+void run(kv::Lab& lab, const kv::BenchOptions& options) {
+  kv::Model& model = lab.model();
+  lab.title(fmt::format("One more continuation of a prompt, blocks of {}", kBlockSize));
   const double one_block = copy_seconds(model, 1);
-  const auto us = [](double seconds) { return fmt::format("{:.2f} us", 1e6 * seconds); };
-  const auto ms = [](double seconds) { return fmt::format("{:.2f} ms", 1e3 * seconds); };
+  const auto engine = lesson05::make_engine(model, {.block_size = kBlockSize});
+  kv::Records points;
   for (int length = 64; length <= options.longest && !kv::interrupted(); length *= 2) {
     const int blocks = lesson05::blocks_for(length, kBlockSize);
     const double fork = fork_and_free_seconds(length);
     const double copy = copy_seconds(model, blocks);
-    const double again = prefill_seconds(model, length);
-    table.add({kv::with_commas(length), kv::with_commas(blocks), us(fork), us(one_block), us(copy),
-               ms(again)});
-    points.push_back({{"length", length},
-                      {"fork_and_free_seconds", fork},
-                      {"one_block_copy_seconds", one_block},
-                      {"private_copy_seconds", copy},
-                      {"prefill_seconds", again}});
+    const double again = kv::prompt_seconds(*engine, length, kRepeats);
+    points.add({{"prompt", kv::counted(length), "length"},
+                {"blocks", kv::counted(blocks)},
+                {"fork + free", kv::us(fork, 2), "fork_and_free_seconds"},
+                {"one block copied", kv::us(one_block, 2), "one_block_copy_seconds"},
+                {"private copy", kv::us(copy, 2), "private_copy_seconds"},
+                {"computed again", kv::ms(again, 2), "prefill_seconds"}});
   }
-  console.write(table.to_string());
-  kv::write_json(options.model.json_file,
-                 {{"lesson", "05"}, {"device", device}, {"points", points}});
+  lab.report_records("points", points);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  kv::BenchOptions options;
-  kv::CommandLine command("Lesson 05: time of a fork, of copies, and of computing a prompt again.");
-  kv::add_bench_options(command, options);
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::bench_main("05",
+                        "Lesson 05: time of a fork, of copies, and of computing a prompt again.",
+                        argc, argv, run);
 }

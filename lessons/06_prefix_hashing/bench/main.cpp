@@ -3,14 +3,11 @@
 //   lesson06_bench [--model DIR] [--device NAME] [--longest N] [--json FILE]
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <vector>
 
-#include "common/table.h"
 #include "engine.h"
-#include "programs/bench.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 
 namespace {
 
@@ -50,38 +47,27 @@ double prefill_seconds(kv::Model& model, int num_tokens) {
   });
 }
 
-void run(const kv::BenchOptions& options) {
-  const kv::Console console(options.model.json_file);
-  kv::Model model = kv::load_model(options.model);
-  const std::string device = kv::describe(model.device());
-  console.print("A prompt found, and computed, blocks of {}, on {}\n\n", kBlockSize, device);
-
-  nlohmann::json points = nlohmann::json::array();
-  kv::Table table({"prompt", "blocks found", "found in", "a block", "computed in", "times"});
+void run(kv::Lab& lab, const kv::BenchOptions& options) {
+  lab.title(fmt::format("A prompt found, and computed, blocks of {}", kBlockSize));
+  kv::Records points;
   for (int length = 64; length <= options.longest && !kv::interrupted(); length *= 2) {
     const int blocks = (length - 1) / kBlockSize;  // the last token has to run
     const double find = find_seconds(length);
-    const double compute = prefill_seconds(model, length);
-    table.add({kv::with_commas(length), kv::with_commas(blocks),
-               fmt::format("{:.2f} us", 1e6 * find), fmt::format("{:.0f} ns", 1e9 * find / blocks),
-               fmt::format("{:.2f} ms", 1e3 * compute),
-               kv::with_commas(std::llround(compute / find))});
-    points.push_back({{"length", length},
-                      {"blocks", blocks},
-                      {"find_seconds", find},
-                      {"prefill_seconds", compute}});
+    const double compute = prefill_seconds(lab.model(), length);
+    points.add({{"prompt", kv::counted(length), "length"},
+                {"blocks found", kv::counted(blocks), "blocks"},
+                {"found in", kv::us(find, 2), "find_seconds"},
+                {"a block", kv::ns(find / blocks, 0)},
+                {"computed in", kv::ms(compute, 2), "prefill_seconds"},
+                {"times", kv::counted(std::llround(compute / find))}});
   }
-  console.write(table.to_string());
-
-  kv::write_json(options.model.json_file,
-                 {{"lesson", "06"}, {"device", device}, {"points", points}});
+  lab.report_records("points", points);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  kv::BenchOptions options;
-  kv::CommandLine command("Lesson 06: time of finding a prompt's blocks, and of computing them.");
-  kv::add_bench_options(command, options);
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::bench_main("06",
+                        "Lesson 06: time of finding a prompt's blocks, and of computing them.",
+                        argc, argv, run);
 }

@@ -5,17 +5,14 @@
 
 #include <algorithm>
 #include <deque>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "cli/trace.h"
-#include "common/table.h"
 #include "free_block_queue.h"
-#include "programs/bench.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 
 namespace {
 
@@ -53,23 +50,20 @@ double deque_seconds(size_t count, const std::vector<size_t>& picks) {
   return kv::median_seconds(take_back, /*repeats=*/5) / static_cast<double>(picks.size());
 }
 
-void run(const kv::GenerateOptions& options) {
-  const kv::Console console(options.json_file);
-  const uint64_t seed = options.sampling.seed;
-  console.print("A block is taken back from the middle of the free ones, and freed again\n\n");
-  kv::Table table({"free blocks", "intrusive list", "deque, with a search"});
-  nlohmann::json queues = nlohmann::json::array();
+void run(kv::Lab& lab) {
+  const uint64_t seed = lab.options.sampling.seed;
+  lab.console.print("A block is taken back from the middle of the free ones, and freed again\n\n");
+  kv::Records queues;
   for (const size_t count : {size_t{1'024}, size_t{16'384}, size_t{131'072}, size_t{1'048'576}}) {
     if (kv::interrupted()) break;
     const std::vector<size_t> picks = some(count, seed);
-    const double list = list_seconds(count, picks), deque = deque_seconds(count, picks);
-    table.add({kv::with_commas(static_cast<int64_t>(count)), fmt::format("{:.0f} ns", 1e9 * list),
-               fmt::format("{:.0f} ns", 1e9 * deque)});
-    queues.push_back({{"blocks", count}, {"list_seconds", list}, {"deque_seconds", deque}});
+    queues.add({{"free blocks", kv::counted(static_cast<int64_t>(count)), "blocks"},
+                {"intrusive list", kv::ns(list_seconds(count, picks), 0), "list_seconds"},
+                {"deque, with a search", kv::ns(deque_seconds(count, picks), 0), "deque_seconds"}});
   }
-  console.write(table.to_string());
+  lab.report_records("queues", queues);
 
-  nlohmann::json rates = nlohmann::json::array();
+  nlohmann::json& rates = lab.report["hit_rates"] = nlohmann::json::array();
   const auto trace = lesson07::make_trace({.seed = seed});
   for (const int slots : lesson07::kPoolSlots) {
     if (kv::interrupted()) break;
@@ -79,7 +73,6 @@ void run(const kv::GenerateOptions& options) {
                      {"stack", lesson07::play(trace, stack)},
                      {"LRU", lesson07::play(trace, queue)}});
   }
-  kv::write_json(options.json_file, {{"lesson", "07"}, {"queues", queues}, {"hit_rates", rates}});
 }
 
 }  // namespace
@@ -91,5 +84,5 @@ int main(int argc, char** argv) {
   std::string device = "cpu";
   command.value("--device NAME", device, "not used: this is bookkeeping");
   kv::add_json_option(command, options);
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::run_bench("07", command, options, argc, argv, run);
 }

@@ -7,17 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "common/table.h"
 #include "engine.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "programs/allocations.h"
-#include "programs/bench.h"
-#include "programs/report.h"
 #include "serve.h"
 
 namespace {
@@ -180,13 +176,15 @@ Decode decode(uint64_t seed) {
           .allocations = allocations / kPasses};
 }
 
-nlohmann::json measure_books(const kv::Console& console, uint64_t seed) {
-  console.print("Bookkeeping, {} blocks of {} tokens\n\n", kv::with_commas(kNumBlocks), kBlockSize);
-  kv::Table table({"what", "nanoseconds", "of"});
-  nlohmann::json books = nlohmann::json::array();
+void measure_books(kv::Lab& lab) {
+  const uint64_t seed = lab.options.sampling.seed;
+  lab.console.print("Bookkeeping, {} blocks of {} tokens\n\n", kv::with_commas(kNumBlocks),
+                    kBlockSize);
+  kv::Records books;
   const auto add = [&](const std::string& what, double ns, const std::string& of) {
-    table.add({what, fmt::format("{:.1f}", ns), of});
-    books.push_back({{"what", what}, {"nanoseconds", ns}, {"of", of}});
+    books.add({{"what", what, "what"},
+               {"nanoseconds", kv::decimal(ns, 1), "nanoseconds"},
+               {"of", of, "of"}});
   };
   add("take and give back, nothing cached", take_and_give_back(false, seed), "block");
   add("take and give back, each evicts", take_and_give_back(true, seed), "block");
@@ -201,19 +199,9 @@ nlohmann::json measure_books(const kv::Console& console, uint64_t seed) {
   }
   const Decode d = decode(seed);
   add("decode: schedule, slots, update, token", d.nanoseconds, "request and pass");
-  console.write(table.to_string());
-  console.print("\nallocations of such a pass of 256 requests: {:.2f}\n", d.allocations);
-  return {{"books", books}, {"allocations_per_pass", d.allocations}};
-}
-
-void run(const kv::BenchOptions& options, bool serve, const std::filesystem::path& requests) {
-  const kv::Console console(options.model.json_file);
-  nlohmann::json document = measure_books(console, options.model.sampling.seed);
-  if (serve && !kv::interrupted()) {
-    document["serving"] = bench::measure_serving(console, options, requests);
-  }
-  document["lesson"] = "08";
-  kv::write_json(options.model.json_file, document);
+  lab.report_records("books", books);
+  lab.console.print("\nallocations of such a pass of 256 requests: {:.2f}\n", d.allocations);
+  lab.report["allocations_per_pass"] = d.allocations;
 }
 
 }  // namespace
@@ -227,5 +215,8 @@ int main(int argc, char** argv) {
   command.flag("--serve", serve, "also serve many requests with the model");
   command.value("--write-requests DIR", requests,
                 "with --serve: writes its requests, so that ./course load can send the same ones");
-  return kv::run_main(command, argc, argv, [&] { run(options, serve, requests); });
+  return kv::run_bench("08", command, options.model, argc, argv, [&](kv::Lab& lab) {
+    measure_books(lab);
+    if (serve && !kv::interrupted()) bench::measure_serving(lab, requests);
+  });
 }

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "common/table.h"
 #include "engine.h"
 #include "programs/measure_gpu.h"
 
@@ -177,9 +176,9 @@ double caching_ratio(kv::Model& model, lesson08::ServingEngine& with,
 
 }  // namespace
 
-nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOptions& options,
-                               const std::filesystem::path& folder) {
-  kv::Model model = kv::load_model(options.model);
+void measure_serving(kv::Lab& lab, const std::filesystem::path& folder) {
+  const kv::Console& console = lab.console;
+  kv::Model model = kv::load_model(lab.options);
   const bool cuda = model.device() == kv::Device::kCuda;
   double bandwidth = 0;
 #if KV_HAVE_CUDA
@@ -187,41 +186,37 @@ nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOption
 #endif
   console.print("\nServing requests that come at once on {}\n\n", kv::describe(model.device()));
   auto server = make_server(model, true);
-  const uint64_t seed = options.model.sampling.seed;
+  const uint64_t seed = lab.options.sampling.seed;
   const auto requests = [&](int count) {
     return busy_requests(count, model.config().vocab_size, !cuda, seed);
   };
-  kv::Table table({"requests", "tokens/s", "passes of decodes", "from a graph", "us", "host us",
-                   "host", "share of the floor"});
-  nlohmann::json rows = nlohmann::json::array();
+  kv::Records rows;
   const std::vector<int> counts = cuda ? std::vector{32, 64, 256} : std::vector{32};
   for (const int count : counts) {
     if (kv::interrupted()) break;
     write_requests(folder, fmt::format("requests_{}", count), requests(count));
     const Served s = serve_busily(model, server, requests(count), bandwidth);
-    table.add({fmt::format("{}", count), fmt::format("{:.0f}", s.tokens_per_second),
-               fmt::format("{}", s.decodes), fmt::format("{}", s.replays),
-               fmt::format("{:.0f}", s.decode_microseconds),
-               fmt::format("{:.0f}", s.host_microseconds),
-               fmt::format("{:.1f} %", 100 * s.host_share),
-               bandwidth > 0 ? fmt::format("{:.1f} %", 100 * s.decode_share) : "-"});
-    rows.push_back({{"requests", count},
-                    {"tokens_per_second", s.tokens_per_second},
-                    {"decode_passes", s.decodes},
-                    {"graph_replays", s.replays},
-                    {"decode_microseconds", s.decode_microseconds},
-                    {"host_microseconds", s.host_microseconds},
-                    {"host_share", s.host_share},
-                    {"share_of_floor", s.decode_share}});
+    const kv::Shown floor = kv::percent_of_one(s.decode_share);
+    rows.add({{"requests", count, "requests"},
+              {"tokens/s", kv::decimal(s.tokens_per_second, 0), "tokens_per_second"},
+              {"passes of decodes", s.decodes, "decode_passes"},
+              {"from a graph", s.replays, "graph_replays"},
+              {"us", kv::decimal(s.decode_microseconds, 0), "decode_microseconds"},
+              {"host us", kv::decimal(s.host_microseconds, 0), "host_microseconds"},
+              {"host", kv::percent_of_one(s.host_share), "host_share"},
+              {"share of the floor",
+               {bandwidth > 0 ? floor.text : "-", floor.value},
+               "share_of_floor"}});
   }
-  console.write(table.to_string());
+  console.write(rows.table());
   const double ratio = caching_ratio(model, server, requests(counts.front()));
   console.print("\nprefix caching without a hit changes tokens/s of {} requests by {:+.1f} %\n",
                 counts.front(), 100 * (ratio - 1));
-  nlohmann::json json{{"rows", rows},
-                      {"caching_ratio", ratio},
-                      {"bandwidth", bandwidth},
-                      {"device", kv::describe(model.device())}};
+  nlohmann::json& json = lab.report["serving"];
+  json = {{"rows", rows.json()},
+          {"caching_ratio", ratio},
+          {"bandwidth", bandwidth},
+          {"device", kv::describe(model.device())}};
   kv::Request prompt = requests(1)[0];
   prompt.prompt.resize(512, 1);
   prompt.max_tokens = 1;
@@ -230,7 +225,7 @@ nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOption
   json["first_token_seconds"] = first;
   if (bandwidth == 0) {
     console.print("first token of a prompt of 512, nothing else to do: {:.2f} ms\n", 1e3 * first);
-    return json;
+    return;
   }
   const double floor = first_token_floor(model.config(), 512, bandwidth);
   console.print(
@@ -238,7 +233,6 @@ nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOption
       "first token of a prompt of 512, nothing else to do: {:.2f} ms; at least {:.2f} ms\n",
       bandwidth / 1e9, 1e3 * first, 1e3 * floor);
   json["first_token_floor_seconds"] = floor;
-  return json;
 }
 
 }  // namespace bench

@@ -7,19 +7,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/error.h"
-#include "common/table.h"
 #include "engine.h"
 #include "kernels/argmax.h"
-#include "programs/bench.h"
+#include "programs/lab.h"
 #include "programs/measure_gpu.h"
-#include "programs/report.h"
-#include "qwen3/tokenizer.h"
 #include "reject_guesses.h"
 
 namespace {
@@ -62,8 +58,8 @@ double pass_seconds(const kv::GenerateResult& result, int rows) {
 }
 
 /// Passes of 1 row and of 2, 3, 5 and 9 after prompts of several lengths.
-nlohmann::json measure_checks(const kv::Console& console, kv::Model& model, int longest) {
-  console.print("A pass that checks guesses, microseconds (against a pass without)\n\n");
+void measure_checks(kv::Lab& lab, int longest) {
+  lab.console.print("A pass that checks guesses, microseconds (against a pass without)\n\n");
   const std::vector<int> guesses{0, 1, 2, 4, kMostGuesses};
   std::vector<std::string> columns{"tokens before"};
   for (const int k : guesses) columns.push_back(fmt::format("{} guesses", k));
@@ -75,7 +71,7 @@ nlohmann::json measure_checks(const kv::Console& console, kv::Model& model, int 
     std::vector<std::string> cells{kv::with_commas(length)};
     double without = 0;
     for (const int k : guesses) {
-      LookaheadEngine engine(model, {}, serve_options(), {.num_guesses = k},
+      LookaheadEngine engine(lab.model(), {}, serve_options(), {.num_guesses = k},
                              std::make_unique<Told>(text));
       engine.generate(requests);  // warm: graphs are captured
       const auto result = engine.generate(requests);
@@ -90,8 +86,8 @@ nlohmann::json measure_checks(const kv::Console& console, kv::Model& model, int 
     }
     table.add(std::move(cells));
   }
-  console.write(table.to_string());
-  return rows;
+  lab.console.write(table.to_string());
+  lab.report["checks"] = rows;
 }
 
 struct Text {
@@ -193,34 +189,29 @@ std::vector<Way> ways_of(kv::Model& model, const Text& text) {
   return ways;
 }
 
-nlohmann::json measure_texts(const kv::Console& console, kv::Model& model,
-                             const std::filesystem::path& model_dir) {
-  console.print("\nOne request at a time; guesses by n-grams, or all of them right\n\n");
-  kv::Table table({"text", "guesses", "tokens a pass", "right", "tokens/s", "speed-up"});
-  nlohmann::json rows = nlohmann::json::array();
-  for (const Text& text : texts_of(model, model_dir)) {
-    const std::vector<Way> ways = ways_of(model, text);
+void measure_texts(kv::Lab& lab) {
+  lab.console.print("\nOne request at a time; guesses by n-grams, or all of them right\n\n");
+  kv::Records rows;
+  for (const Text& text : texts_of(lab.model(), lab.options.model_dir)) {
+    const std::vector<Way> ways = ways_of(lab.model(), text);
     if (kv::interrupted()) break;
     const double without = kv::median(ways[0].seconds);
     for (const Way& way : ways) {
       const double seconds = kv::median(way.seconds);
       const auto tokens = static_cast<double>(way.tokens);
-      table.add({text.name, std::to_string(way.num_guesses),
-                 fmt::format("{:.2f}", tokens / static_cast<double>(way.passes)),
-                 kv::percent(static_cast<double>(way.accepted), static_cast<double>(way.proposed)),
-                 fmt::format("{:.0f}", tokens / seconds),
-                 fmt::format("{:.2f}", without / seconds)});
-      rows.push_back({{"text", text.name},
-                      {"guesses", way.num_guesses},
-                      {"tokens", way.tokens},
-                      {"passes", way.passes},
-                      {"proposed", way.proposed},
-                      {"accepted", way.accepted},
-                      {"tokens_per_second", tokens / seconds}});
+      rows.add({{"text", text.name, "text"},
+                {"guesses", way.num_guesses, "guesses"},
+                {"tokens a pass", kv::decimal(tokens / static_cast<double>(way.passes), 2)},
+                {"right", kv::share(way.accepted, way.proposed)},
+                {"tokens/s", kv::decimal(tokens / seconds, 0), "tokens_per_second"},
+                {"speed-up", kv::decimal(without / seconds, 2)}});
+      rows.note("tokens", way.tokens);
+      rows.note("passes", way.passes);
+      rows.note("proposed", way.proposed);
+      rows.note("accepted", way.accepted);
     }
   }
-  console.write(table.to_string());
-  return rows;
+  lab.report_records("texts", rows);
 }
 
 /// Seconds on the GPU of choosing a token for each row, and of judging four guesses of each
@@ -258,40 +249,27 @@ std::pair<double, double> judging_seconds([[maybe_unused]] const kv::Model& mode
 #endif
 }
 
-nlohmann::json measure_judging(const kv::Console& console, const kv::Model& model) {
-  if (model.device() != kv::Device::kCuda) {
+void measure_judging(kv::Lab& lab) {
+  if (lab.device() != kv::Device::kCuda) {
     kv::user_error("--judging measures a kernel on a GPU: found --device cpu, wanted cuda");
   }
-  console.print("Guesses judged on the device, five rows a sequence, microseconds\n\n");
-  kv::Table table({"rows of logits", "argmax", "and reject_guesses", "more"});
-  nlohmann::json rows = nlohmann::json::array();
+  lab.console.print("Guesses judged on the device, five rows a sequence, microseconds\n\n");
+  kv::Records rows;
   for (const int num_rows : {5, 40, 320, 2560}) {
-    const auto [choose, judge] = judging_seconds(model, num_rows);
-    table.add({kv::with_commas(num_rows), fmt::format("{:.2f}", 1e6 * choose),
-               fmt::format("{:.2f}", 1e6 * judge), fmt::format("{:.2f}", 1e6 * (judge - choose))});
-    rows.push_back({{"rows", num_rows},
-                    {"argmax_microseconds", 1e6 * choose},
-                    {"judged_microseconds", 1e6 * judge}});
+    const auto [choose, judge] = judging_seconds(lab.model(), num_rows);
+    rows.add({{"rows of logits", kv::counted(num_rows), "rows"},
+              {"argmax", kv::decimal(1e6 * choose, 2), "argmax_microseconds"},
+              {"and reject_guesses", kv::decimal(1e6 * judge, 2), "judged_microseconds"},
+              {"more", kv::decimal(1e6 * (judge - choose), 2)}});
   }
-  console.write(table.to_string());
-  return rows;
+  lab.report_records("judging", rows);
 }
 
-void run(const kv::BenchOptions& options, bool no_texts, bool judging) {
-  const kv::Console console(options.model.json_file);
-  kv::Model model = kv::load_model(options.model);
-  console.print("Lesson 09, guesses, on {}\n\n", kv::describe(model.device()));
-  nlohmann::json document;
-  document["lesson"] = "09";
-  document["device"] = kv::describe(model.device());
-  if (judging) {
-    document["judging"] = measure_judging(console, model);
-    kv::write_json(options.model.json_file, document);
-    return;
-  }
-  document["checks"] = measure_checks(console, model, options.longest);
-  if (!no_texts) document["texts"] = measure_texts(console, model, options.model.model_dir);
-  kv::write_json(options.model.json_file, document);
+void run(kv::Lab& lab, int longest, bool no_texts, bool judging) {
+  lab.title("Lesson 09, guesses");
+  if (judging) return measure_judging(lab);
+  measure_checks(lab, longest);
+  if (!no_texts) measure_texts(lab);
 }
 
 }  // namespace
@@ -303,5 +281,6 @@ int main(int argc, char** argv) {
   kv::add_bench_options(command, options);
   command.flag("--no-texts", no_texts, "only what a check costs");
   command.flag("--judging", judging, "only what it takes to judge guesses on a GPU");
-  return kv::run_main(command, argc, argv, [&] { run(options, no_texts, judging); });
+  return kv::run_bench("09", command, options.model, argc, argv,
+                       [&](kv::Lab& lab) { run(lab, options.longest, no_texts, judging); });
 }

@@ -4,7 +4,6 @@
 //   lesson10_bench [--device NAME] [--seed N] [--json FILE]
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -12,11 +11,9 @@
 #include <vector>
 
 #include "cli/held_blocks.h"
-#include "common/table.h"
 #include "group_slot_mapping.h"
 #include "kv_cache_coordinator.h"
-#include "programs/bench.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 
 namespace {
 
@@ -102,43 +99,34 @@ std::pair<double, double> measure_slots(kv::Device device, int num_groups) {
   return {together, each};
 }
 
-void run(const kv::BenchOptions& options) {
-  const kv::Console console(options.model.json_file);
+void run(kv::Lab& lab, const kv::BenchOptions& options) {
   const kv::KnownModel gemma = kv::known_model("Gemma 3 27B");
   const auto groups = lesson10::make_groups(lesson10::with_windows(gemma));
-  console.print("A sequence of {} tokens, blocks of {}\n\n", kv::with_commas(kTokens), kBlockSize);
-  kv::Table table({"groups", "peak blocks", "ns to decode a token", "ns to find a block"});
-  nlohmann::json books = nlohmann::json::array();
+  lab.console.print("A sequence of {} tokens, blocks of {}\n\n", kv::with_commas(kTokens),
+                    kBlockSize);
+  kv::Records books;
   const auto add = [&](const std::string& name, const std::vector<KvCacheGroup>& all) {
     const Books b = measure(all, options.model.sampling.seed);
-    table.add({name, kv::with_commas(b.num_held), fmt::format("{:.0f}", b.decode),
-               fmt::format("{:.1f}", b.look_up)});
-    books.push_back({{"groups", all.size()},
-                     {"blocks_held", b.num_held},
-                     {"decode_nanoseconds", b.decode},
-                     {"look_up_nanoseconds", b.look_up}});
+    books.add({{"groups", {name, all.size()}, "groups"},
+               {"peak blocks", kv::counted(b.num_held), "blocks_held"},
+               {"ns to decode a token", kv::decimal(b.decode, 0), "decode_nanoseconds"},
+               {"ns to find a block", kv::decimal(b.look_up, 1), "look_up_nanoseconds"}});
   };
   add("1, as in lesson 08", {groups[0]});
   add("2, one forgets", {groups[0], groups[1]});
   add(fmt::format("{}, {}", groups.size(), gemma.name), groups);
-  console.write(table.to_string());
-  const kv::Device device = kv::resolve_device(options.model.device);
+  lab.report_records("books", books);
+  const kv::Device device = lab.device();
   const auto [together, each] = measure_slots(device, static_cast<int>(groups.size()));
-  console.print(
+  lab.console.print(
       "\nslots of 64 decodes in {} groups, {}: {:.2f} us together, {:.2f} us one by one\n",
       groups.size(), kv::describe(device), together, each);
-  kv::write_json(options.model.json_file, {{"lesson", "10"},
-                                           {"books", books},
-                                           {"device", kv::describe(device)},
-                                           {"slots_microseconds_together", together},
-                                           {"slots_microseconds_one_by_one", each}});
+  lab.report["slots_microseconds_together"] = together;
+  lab.report["slots_microseconds_one_by_one"] = each;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  kv::BenchOptions options;
-  kv::CommandLine command("Lesson 10: what groups of layers cost.");
-  kv::add_bench_options(command, options);
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::bench_main("10", "Lesson 10: what groups of layers cost.", argc, argv, run);
 }

@@ -1,15 +1,10 @@
-#include "crossing.h"
-
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "common/table.h"
 #include "engine.h"
 #include "lessons/03_paged_blocks/cli/fill_blocks.h"
+#include "parts.h"
 
 namespace bench {
 namespace {
@@ -67,18 +62,17 @@ class Loads {
   lesson11::BlockSwapper swapper_;
 };
 
-std::string ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
+kv::Shown ms(double seconds) { return kv::scaled(seconds, 1e3, 3); }
 
 }  // namespace
 
-nlohmann::json measure_crossing(const kv::Console& console, const kv::BenchOptions& options) {
-  kv::Model model = kv::load_model(options.model);
-  console.print(
+void measure_crossing(kv::Lab& lab, int most) {
+  kv::Model& model = lab.model();
+  lab.console.print(
       "Recompute or load, milliseconds: tokens of a prompt in one pass, or their blocks\n\n");
-  const int longest = std::max(options.longest / kBlockSize, 4) * kBlockSize;
-  kv::Table table({"tokens", "computed", fmt::format("after {}", kv::with_commas(longest)),
-                   "host, blocks of 16", "of 256"});
-  nlohmann::json rows = nlohmann::json::array();
+  const int longest = std::max(most / kBlockSize, 4) * kBlockSize;
+  const std::string after = fmt::format("after {}", kv::with_commas(longest));
+  kv::Records rows;
   Loads small(model, kBlockSize, longest / kBlockSize);
   Loads large(model, 256, std::max(longest / 256, 1));
   for (int tokens = kBlockSize; tokens <= longest && !kv::interrupted(); tokens *= 4) {
@@ -86,17 +80,15 @@ nlohmann::json measure_crossing(const kv::Console& console, const kv::BenchOptio
     const double later = compute_seconds(model, longest, tokens);
     const double host = small.seconds(tokens / kBlockSize);
     const double of_256 = tokens % 256 == 0 ? large.seconds(tokens / 256) : 0;
-    table.add(
-        {kv::with_commas(tokens), ms(first), ms(later), ms(host), of_256 > 0 ? ms(of_256) : "-"});
-    rows.push_back({{"tokens", tokens},
-                    {"context", longest},
-                    {"compute_seconds", first},
-                    {"compute_after_context_seconds", later},
-                    {"host_seconds", host},
-                    {"host_blocks_of_256_seconds", of_256}});
+    rows.add(
+        {{"tokens", kv::counted(tokens), "tokens"},
+         {"computed", ms(first), "compute_seconds"},
+         {after, ms(later), "compute_after_context_seconds"},
+         {"host, blocks of 16", ms(host), "host_seconds"},
+         {"of 256", {of_256 > 0 ? ms(of_256).text : "-", of_256}, "host_blocks_of_256_seconds"}});
+    rows.note("context", longest);
   }
-  console.write(table.to_string());
-  return rows;
+  lab.report_records("crossing", rows);
 }
 
 }  // namespace bench

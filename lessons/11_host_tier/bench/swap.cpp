@@ -1,5 +1,3 @@
-#include "swap.h"
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -8,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/table.h"
 #include "lessons/03_paged_blocks/cli/fill_blocks.h"
-#include "programs/bench.h"
+#include "parts.h"
 #include "qwen3/known_models.h"
 #include "swap_blocks.h"
 #if KV_HAVE_CUDA
@@ -84,14 +81,12 @@ struct Pools {
   std::vector<BlockMove> moves;
 };
 
-std::string gb(double rate) { return fmt::format("{:.1f}", rate); }
+kv::Shown gb(double rate) { return kv::decimal(rate, 1); }
 
-nlohmann::json measure_sizes(const kv::Console& console, Pools& pools,
-                             std::initializer_list<int> sizes) {
+void measure_sizes(kv::Lab& lab, Pools& pools, std::initializer_list<int> sizes) {
   const bool cuda = pools.stream.device() == kv::Device::kCuda;
-  kv::Table table({"way", "blocks", "bytes", "swap_blocks", "a copy each", "copies at once",
-                   "one piece", "share"});
-  nlohmann::json rows = nlohmann::json::array();
+  const auto on_cuda = [&](double rate) { return cuda ? gb(rate) : kv::Shown("-", rate); };
+  kv::Records rows;
   for (const Direction direction : {Direction::kOffload, Direction::kLoad}) {
     for (const int num_blocks : sizes) {
       const SwapBlocksArgs args = pools.first(direction, num_blocks);
@@ -111,20 +106,17 @@ nlohmann::json measure_sizes(const kv::Console& console, Pools& pools,
         const void* const from = direction == Direction::kOffload ? pools.flat.data() : host;
         flat = pools.rate(args, [&] { std::memcpy(to, from, bytes); });
       }
-      table.add({name_of(direction), std::to_string(num_blocks),
-                 kv::human_bytes(static_cast<int64_t>(pools.bytes_of(args))), gb(swap),
-                 cuda ? gb(pieces) : "-", cuda ? gb(batch) : "-", gb(flat),
-                 kv::percent(swap, flat)});
-      rows.push_back({{"way", name_of(direction)},
-                      {"blocks", num_blocks},
-                      {"swap_gb_per_second", swap},
-                      {"pieces_gb_per_second", pieces},
-                      {"batch_gb_per_second", batch},
-                      {"flat_gb_per_second", flat}});
+      rows.add({{"way", name_of(direction), "way"},
+                {"blocks", num_blocks, "blocks"},
+                {"bytes", kv::memory(static_cast<int64_t>(pools.bytes_of(args)))},
+                {"swap_blocks", gb(swap), "swap_gb_per_second"},
+                {"a copy each", on_cuda(pieces), "pieces_gb_per_second"},
+                {"copies at once", on_cuda(batch), "batch_gb_per_second"},
+                {"one piece", gb(flat), "flat_gb_per_second"},
+                {"share", kv::percent(swap, flat)}});
     }
   }
-  console.write(table.to_string());
-  return rows;
+  lab.report_records("sizes", rows);
 }
 
 #if KV_HAVE_CUDA
@@ -193,17 +185,15 @@ Beside measure_beside(const Pools& pools, double bytes, const std::function<void
   return {.rate = 1e-9 * bytes * batches / time.count(), .slower = seconds / alone - 1};
 }
 
-nlohmann::json measure_passes(const kv::Console& console, Pools& pools) {
+void measure_passes(kv::Lab& lab, Pools& pools) {
   constexpr int kBlocks = 128;
   const Passes passes;
   const double read = passes.read_seconds(), product = passes.product_seconds();
-  console.print(
+  lab.console.print(
       "\nBeside a pass: {} blocks at a time, while weights are read ({:.0f} us) and "
       "multiplied ({:.0f} us)\n\n",
       kBlocks, 1e6 * read, 1e6 * product);
-  kv::Table table({"way", "copied by", "alone", "beside reads", "reads slower", "beside products",
-                   "products slower"});
-  nlohmann::json rows = nlohmann::json::array();
+  kv::Records rows;
   for (const Direction direction : {Direction::kOffload, Direction::kLoad}) {
     const auto measure = [&](const std::string& by, const SwapBlocksArgs& args,
                              const std::function<void()>& copy) {
@@ -212,16 +202,13 @@ nlohmann::json measure_passes(const kv::Console& console, Pools& pools) {
           measure_beside(pools, bytes, copy, read, [&] { return passes.read_seconds(); });
       const Beside products =
           measure_beside(pools, bytes, copy, product, [&] { return passes.product_seconds(); });
-      const auto share = [](double slower) { return fmt::format("{:.1f} %", 100 * slower); };
-      table.add({name_of(direction), by, gb(alone), gb(reads.rate), share(reads.slower),
-                 gb(products.rate), share(products.slower)});
-      rows.push_back({{"way", name_of(direction)},
-                      {"copied_by", by},
-                      {"gb_per_second", alone},
-                      {"gb_per_second_beside_reads", reads.rate},
-                      {"reads_slower", reads.slower},
-                      {"gb_per_second_beside_products", products.rate},
-                      {"products_slower", products.slower}});
+      rows.add({{"way", name_of(direction), "way"},
+                {"copied by", by, "copied_by"},
+                {"alone", gb(alone), "gb_per_second"},
+                {"beside reads", gb(reads.rate), "gb_per_second_beside_reads"},
+                {"reads slower", kv::percent_of_one(reads.slower), "reads_slower"},
+                {"beside products", gb(products.rate), "gb_per_second_beside_products"},
+                {"products slower", kv::percent_of_one(products.slower), "products_slower"}});
     };
     SwapBlocksArgs args = pools.first(direction, kBlocks);
     for (const int ctas : {1, 2, 4, 8, 16, 32, 64, 128}) {
@@ -231,29 +218,28 @@ nlohmann::json measure_passes(const kv::Console& console, Pools& pools) {
     measure("copies at once", args, [&] { copy_batch(args, pools.stream); });
     measure("one piece", args, [&] { copy_flat(args, pools.flat, pools.stream); });
   }
-  console.write(table.to_string());
-  return rows;
+  lab.report_records("passes", rows);
 }
 
 #endif
 
 }  // namespace
 
-nlohmann::json measure_swaps(const kv::Console& console, kv::Device device, uint64_t seed) {
+void measure_swaps(kv::Lab& lab) {
+  const kv::Device device = lab.device();
   const bool cuda = device == kv::Device::kCuda;
-  Pools pools(device, cuda ? 512 : 64, seed);
-  console.print("Blocks of {} tokens of Qwen3-0.6B between {} and the host, GB/s\n\n", kBlockSize,
-                kv::describe(device));
-  nlohmann::json all;
+  Pools pools(device, cuda ? 512 : 64, lab.options.sampling.seed);
+  lab.console.print("Blocks of {} tokens of Qwen3-0.6B between {} and the host, GB/s\n\n",
+                    kBlockSize, kv::describe(device));
   if (cuda) {
-    all["sizes"] = measure_sizes(console, pools, {1, 16, 128, 512});
+    measure_sizes(lab, pools, {1, 16, 128, 512});
 #if KV_HAVE_CUDA
-    all["passes"] = measure_passes(console, pools);
+    measure_passes(lab, pools);
 #endif
   } else {
-    all["sizes"] = measure_sizes(console, pools, {1, 16, 64});
+    measure_sizes(lab, pools, {1, 16, 64});
   }
-  return all;
+  lab.console.print("\n");
 }
 
 }  // namespace bench

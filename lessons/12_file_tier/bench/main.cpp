@@ -5,16 +5,13 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "checksum_blocks.h"
-#include "common/table.h"
 #include "common/temp_folder.h"
 #include "file_tier.h"
 #include "lessons/03_paged_blocks/cli/fill_blocks.h"
-#include "programs/bench.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 #include "qwen3/known_models.h"
 
 namespace {
@@ -75,30 +72,26 @@ std::vector<Row> measure(kv::Device device) {
   return rows;
 }
 
+void run(kv::Lab& lab, const kv::BenchOptions&) {
+  const kv::Device device = lab.device();
+  const auto element = static_cast<int64_t>(size_of(kv::activation_dtype(device)));
+  const kv::ModelConfig& config = kv::known_model("Qwen3-0.6B").config;
+  const int64_t bytes = kNumBlocks * kBlockSize * config.kv_bytes_per_token(element);
+  lab.console.print("{} blocks of {} tokens of Qwen3-0.6B, on {}\n\n", kNumBlocks, kBlockSize,
+                    kv::describe(device));
+  kv::Records rows;
+  for (const auto& [what, seconds] : measure(device)) {
+    const double each = seconds / kNumBlocks;
+    rows.add({{"block", what, "what"},
+              {"us", kv::scaled(each, 1e6, 1), "seconds_per_block"},
+              {"GB/s", kv::decimal(1e-9 * static_cast<double>(bytes) / seconds, 2)}});
+  }
+  lab.report_records("rows", rows);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  kv::BenchOptions options;
-  kv::CommandLine command("Lesson 12: checksums of blocks, and blocks in a file.");
-  kv::add_bench_options(command, options);
-  return kv::run_main(command, argc, argv, [&] {
-    const kv::Console console(options.model.json_file);
-    const kv::Device device = kv::resolve_device(options.model.device);
-    const double bytes = 1e-9 * kNumBlocks * kBlockSize *
-                         static_cast<double>(kv::known_model("Qwen3-0.6B")
-                                                 .config.kv_bytes_per_token(static_cast<int64_t>(
-                                                     size_of(kv::activation_dtype(device)))));
-    console.print("{} blocks of {} tokens of Qwen3-0.6B, on {}\n\n", kNumBlocks, kBlockSize,
-                  kv::describe(device));
-    kv::Table table({"block", "us", "GB/s"});
-    nlohmann::json rows = nlohmann::json::array();
-    for (const auto& [what, seconds] : measure(device)) {
-      table.add({what, fmt::format("{:.1f}", 1e6 * seconds / kNumBlocks),
-                 fmt::format("{:.2f}", bytes / seconds)});
-      rows.push_back({{"what", what}, {"seconds_per_block", seconds / kNumBlocks}});
-    }
-    console.write(table.to_string());
-    kv::write_json(options.model.json_file,
-                   {{"lesson", "12"}, {"device", kv::describe(device)}, {"rows", rows}});
-  });
+  return kv::bench_main("12", "Lesson 12: checksums of blocks, and blocks in a file.", argc, argv,
+                        run);
 }

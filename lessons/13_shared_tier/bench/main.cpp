@@ -6,17 +6,14 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/memory_store.h"
 #include "cli/redis_server.h"
-#include "common/table.h"
 #include "engine.h"
 #include "lessons/12_file_tier/checksum_blocks.h"
-#include "programs/bench.h"
-#include "programs/report.h"
+#include "programs/lab.h"
 
 namespace {
 
@@ -64,21 +61,19 @@ Speed measure(BlockStore& store, size_t bytes, size_t depth) {
   return {all / put, all / get};
 }
 
-nlohmann::json measure_stores(const kv::Console& console) {
-  kv::Table table({"store", "block", "in a trip", "put GB/s", "get GB/s"});
-  nlohmann::json rows = nlohmann::json::array();
+void measure_stores(kv::Lab& lab) {
+  lab.title("Blocks in a store");
+  kv::Records rows;
   const auto add = [&](const char* name, BlockStore& store) {
     for (const size_t kib : {64, 448, 1792}) {
       // One value in a trip, and what a server asks for at once.
       for (const size_t depth : {size_t{1}, std::max((size_t{4} << 10) / kib, size_t{2})}) {
         const Speed speed = measure(store, kib << 10, depth);
-        table.add({name, kv::human_bytes(static_cast<int64_t>(kib << 10)), std::to_string(depth),
-                   fmt::format("{:.2f}", speed.put), fmt::format("{:.2f}", speed.get)});
-        rows.push_back({{"store", name},
-                        {"bytes", kib << 10},
-                        {"depth", depth},
-                        {"put_gb_per_second", speed.put},
-                        {"get_gb_per_second", speed.get}});
+        rows.add({{"store", name, "store"},
+                  {"block", kv::memory(static_cast<int64_t>(kib << 10)), "bytes"},
+                  {"in a trip", depth, "depth"},
+                  {"put GB/s", kv::decimal(speed.put, 2), "put_gb_per_second"},
+                  {"get GB/s", kv::decimal(speed.get, 2), "get_gb_per_second"}});
       }
     }
   };
@@ -90,8 +85,7 @@ nlohmann::json measure_stores(const kv::Console& console) {
     add("Redis, a socket", *make_redis_store(server.address()));
     add("Redis, loopback", *make_redis_store({.host = "127.0.0.1", .port = kPort, .password = ""}));
   }
-  console.write(table.to_string());
-  return rows;
+  lab.report_records("stores", rows);
 }
 
 /// Seconds from the start of a prefill until its blocks are in the host.
@@ -130,10 +124,11 @@ double prefill_seconds(kv::Model& model, int num_tokens, bool by_layer) {
   return kv::median(seconds);
 }
 
-nlohmann::json measure_prefill(const kv::Console& console, kv::Model& model, int longest) {
-  kv::Table table({"tokens", "prefill ms", "and blocks by layer", "and whole blocks"});
-  nlohmann::json rows = nlohmann::json::array();
-  const auto ms = [](double seconds) { return fmt::format("{:.2f}", 1e3 * seconds); };
+void measure_prefill(kv::Lab& lab, int longest) {
+  kv::Model& model = lab.model();
+  lab.console.print("\nA prefill, and its blocks in the host\n\n");
+  const auto ms = [](double seconds) { return kv::scaled(seconds, 1e3, 2); };
+  kv::Records rows;
   for (int tokens = std::min(longest, 256); tokens <= longest; tokens *= 2) {
     lesson08::ServeOptions serve{.scheduler = {.max_tokens_per_pass = tokens}};
     serve.choose_on_device = true;
@@ -147,32 +142,22 @@ nlohmann::json measure_prefill(const kv::Console& console, kv::Model& model, int
         kRepeats);
     const double by_layer = prefill_seconds(model, tokens, true);
     const double whole = prefill_seconds(model, tokens, false);
-    table.add({kv::with_commas(tokens), ms(alone), ms(by_layer), ms(whole)});
-    rows.push_back({{"tokens", tokens},
-                    {"seconds", alone},
-                    {"by_layer_seconds", by_layer},
-                    {"whole_seconds", whole}});
+    rows.add({{"tokens", kv::counted(tokens), "tokens"},
+              {"prefill ms", ms(alone), "seconds"},
+              {"and blocks by layer", ms(by_layer), "by_layer_seconds"},
+              {"and whole blocks", ms(whole), "whole_seconds"}});
   }
-  console.write(table.to_string());
-  return rows;
+  lab.report_records("prefill", rows);
+}
+
+void run(kv::Lab& lab, const kv::BenchOptions& options) {
+  measure_stores(lab);
+  measure_prefill(lab, options.longest);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  kv::BenchOptions options;
-  kv::CommandLine command("Lesson 13: a store's speed, and a prefill that sends its blocks.");
-  kv::add_bench_options(command, options);
-  return kv::run_main(command, argc, argv, [&] {
-    const kv::Console console(options.model.json_file);
-    kv::Model model = kv::load_model(options.model);
-    console.print("Blocks in a store, on {}\n\n", kv::describe(model.device()));
-    const nlohmann::json stores = measure_stores(console);
-    console.print("\nA prefill, and its blocks in the host\n\n");
-    const nlohmann::json prefill = measure_prefill(console, model, options.longest);
-    kv::write_json(options.model.json_file, {{"lesson", "13"},
-                                             {"device", kv::describe(model.device())},
-                                             {"stores", stores},
-                                             {"prefill", prefill}});
-  });
+  return kv::bench_main("13", "Lesson 13: a store's speed, and a prefill that sends its blocks.",
+                        argc, argv, run);
 }

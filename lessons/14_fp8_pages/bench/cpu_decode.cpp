@@ -1,7 +1,3 @@
-#include "cpu_decode.h"
-
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -9,13 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "common/error.h"
-#include "common/table.h"
 #include "fp8_attention.h"
 #include "fp8_layer.h"
 #include "kernels/round_kv.h"
 #include "lessons/04_paged_attention/bench/pass.h"
-#include "programs/bench.h"
+#include "parts.h"
 
 namespace bench {
 namespace {
@@ -145,14 +139,11 @@ class CpuRunner {
 
 }  // namespace
 
-nlohmann::json measure_cpu_decodes(const kv::Console& console, uint64_t seed,
-                                   const std::string& only) {
-  console.print("Attention of a decode step, 16 heads, 8 KV heads of 128, on {}\n",
-                kv::describe(kv::Device::kCpu));
-  console.print("share: of a plain read of the same K and V in the same run\n\n");
-  kv::Table table(
-      {"batch x context", "FP8 us", "GB/s", "share", "fp32 us", "GB/s", "share", "fp32/FP8"});
-  nlohmann::json rows = nlohmann::json::array();
+void measure_cpu_decodes(kv::Lab& lab, const std::string& only) {
+  lab.console.print("Attention of a decode step, 16 heads, 8 KV heads of 128, on {}\n",
+                    kv::describe(kv::Device::kCpu));
+  lab.console.print("share: of a plain read of the same K and V in the same run\n\n");
+  kv::Records rows;
   const struct {
     const char* name;
     Case what;
@@ -163,30 +154,28 @@ nlohmann::json measure_cpu_decodes(const kv::Console& console, uint64_t seed,
   for (const auto& c : cases) {
     if (kv::interrupted()) break;
     if (std::string(c.name).find(only) == std::string::npos) continue;
-    CpuRunner runner(c.what, seed);
+    CpuRunner runner(c.what, lab.options.sampling.seed);
     runner.run();
-    std::vector<std::string> row{c.name};
-    nlohmann::json entry{{"case", c.name}};
-    double medians[2] = {};
-    for (const bool fp8 : {true, false}) {
-      const Layers& layers = fp8 ? runner.fp8() : runner.wide();
-      const double seconds = kv::median(layers.seconds), read = kv::median(layers.read_seconds);
-      medians[fp8 ? 1 : 0] = seconds;
-      row.push_back(fmt::format("{:.0f}", seconds * 1e6));
-      row.push_back(fmt::format("{:.1f}", layers.bytes / seconds / 1e9));
-      row.push_back(kv::percent(read, seconds));
-      const std::string name = fp8 ? "fp8" : "wide";
-      entry[name + "_bytes"] = layers.bytes;
-      entry[name + "_seconds"] = seconds;
-      entry[name + "_read_seconds"] = read;
-    }
-    row.push_back(fmt::format("{:.2f}", medians[0] / medians[1]));
-    table.add(row);
-    rows.push_back(entry);
+    const Layers &fp8 = runner.fp8(), &wide = runner.wide();
+    const double seconds = kv::median(fp8.seconds), read = kv::median(fp8.read_seconds);
+    const double wide_seconds = kv::median(wide.seconds);
+    const double wide_read = kv::median(wide.read_seconds);
+    rows.add({{"batch x context", c.name, "case"},
+              {"FP8 us", kv::scaled(seconds, 1e6, 0), "fp8_seconds"},
+              {"GB/s", kv::decimal(fp8.bytes / seconds / 1e9, 1)},
+              {"share", kv::percent(read, seconds)},
+              {"fp32 us", kv::scaled(wide_seconds, 1e6, 0), "wide_seconds"},
+              {"GB/s", kv::decimal(wide.bytes / wide_seconds / 1e9, 1)},
+              {"share", kv::percent(wide_read, wide_seconds)},
+              {"fp32/FP8", kv::decimal(wide_seconds / seconds, 2)}});
+    rows.note("fp8_bytes", fp8.bytes);
+    rows.note("fp8_read_seconds", read);
+    rows.note("wide_bytes", wide.bytes);
+    rows.note("wide_read_seconds", wide_read);
   }
-  console.write(table.to_string());
-  console.print("\nEvery row's result has the bits of lesson 04's kernel over the rounded rows.\n");
-  return rows;
+  lab.report_records("cases", rows);
+  lab.console.print(
+      "\nEvery row's result has the bits of lesson 04's kernel over the rounded rows.\n");
 }
 
 }  // namespace bench

@@ -1,18 +1,15 @@
-#include "decode.h"
-
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
 #include <vector>
 
-#include "common/table.h"
 #include "fp8_attention.h"
 #include "fp8_layer.h"
 #include "kernels/round_kv.h"
 #include "lessons/03_paged_blocks/block_table.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "lessons/04_paged_attention/bench/pass.h"
-#include "programs/bench.h"
+#include "parts.h"
 #include "programs/measure_gpu.h"
 
 namespace bench {
@@ -216,56 +213,50 @@ class Runner {
 
 }  // namespace
 
-nlohmann::json measure_decodes(const kv::Console& console, uint64_t seed, const std::string& only) {
-  console.print("Attention of a decode step, 16 heads, 8 KV heads of 128, on {}\n",
-                kv::describe(kv::Device::kCuda));
-  console.print("share: of a plain read of the same K and V in the same run\n\n");
-  kv::Table table({"batch x context", "FP8 us", "GB/s", "read", "share", "paging costs", "bf16 us",
-                   "share", "bf16/FP8"});
-  nlohmann::json rows = nlohmann::json::array();
+void measure_decodes(kv::Lab& lab, const std::string& only) {
+  lab.console.print("Attention of a decode step, 16 heads, 8 KV heads of 128, on {}\n",
+                    kv::describe(kv::Device::kCuda));
+  lab.console.print("share: of a plain read of the same K and V in the same run\n\n");
+  kv::Records rows;
   for (const NamedCase& c : cases()) {
     if (kv::interrupted()) break;
     if (c.name.find(only) == std::string::npos) continue;
-    Runner runner(c.what, seed);
+    Runner runner(c.what, lab.options.sampling.seed);
     const Times t = runner.run();
-    const auto us = [](double seconds) { return fmt::format("{:.1f}", seconds * 1e6); };
-    table.add({c.name, us(t.fp8), fmt::format("{:.0f}", runner.bytes() / t.fp8 / 1e9), us(t.read),
-               kv::percent(t.read, t.fp8), fmt::format("{:+.1f} %", 100 * (t.fp8 / t.in_order - 1)),
-               us(t.wide), kv::percent(t.wide_read, t.wide),
-               fmt::format("{:.2f}", t.wide / t.fp8)});
-    rows.push_back({{"case", c.name},
-                    {"bytes", runner.bytes()},
-                    {"read_seconds", t.read},
-                    {"fp8_seconds", t.fp8},
-                    {"in_order_seconds", t.in_order},
-                    {"wide_read_seconds", t.wide_read},
-                    {"wide_seconds", t.wide}});
+    const double paging_costs = 100 * (t.fp8 / t.in_order - 1);
+    rows.add(
+        {{"batch x context", c.name, "case"},
+         {"FP8 us", kv::scaled(t.fp8, 1e6, 1), "fp8_seconds"},
+         {"GB/s", kv::decimal(runner.bytes() / t.fp8 / 1e9, 0)},
+         {"read", kv::scaled(t.read, 1e6, 1), "read_seconds"},
+         {"share", kv::percent(t.read, t.fp8)},
+         {"paging costs", {fmt::format("{:+.1f} %", paging_costs), t.in_order}, "in_order_seconds"},
+         {"bf16 us", kv::scaled(t.wide, 1e6, 1), "wide_seconds"},
+         {"share", kv::percent(t.wide_read, t.wide)},
+         {"bf16/FP8", kv::decimal(t.wide / t.fp8, 2)}});
+    rows.note("bytes", runner.bytes());
+    rows.note("wide_read_seconds", t.wide_read);
   }
-  console.write(table.to_string());
-  return rows;
+  lab.report_records("cases", rows);
 }
 
-nlohmann::json measure_prefills(const kv::Console& console, uint64_t seed,
-                                const std::string& only) {
-  console.print("\nPasses with more queries\n\n");
-  kv::Table table({"pass", "FP8 us", "TFLOP/s", "bf16 us", "FP8/bf16"});
-  nlohmann::json rows = nlohmann::json::array();
+void measure_prefills(kv::Lab& lab, const std::string& only) {
+  lab.console.print("\nPasses with more queries\n\n");
+  kv::Records rows;
   for (const NamedCase& c : prefills()) {
     if (kv::interrupted()) break;
     if (c.name.find(only) == std::string::npos) continue;
-    Runner runner(c.what, seed);
+    Runner runner(c.what, lab.options.sampling.seed);
     const auto [fp8, wide] = runner.run_both();
-    table.add({c.name, fmt::format("{:.1f}", fp8 * 1e6),
-               fmt::format("{:.0f}", runner.operations() / fp8 / 1e12),
-               fmt::format("{:.1f}", wide * 1e6), fmt::format("{:.2f}", fp8 / wide)});
-    rows.push_back({{"case", c.name},
-                    {"operations", runner.operations()},
-                    {"fp8_seconds", fp8},
-                    {"wide_seconds", wide}});
+    rows.add({{"pass", c.name, "case"},
+              {"FP8 us", kv::scaled(fp8, 1e6, 1), "fp8_seconds"},
+              {"TFLOP/s", kv::decimal(runner.operations() / fp8 / 1e12, 0)},
+              {"bf16 us", kv::scaled(wide, 1e6, 1), "wide_seconds"},
+              {"FP8/bf16", kv::decimal(fp8 / wide, 2)}});
+    rows.note("operations", runner.operations());
   }
-  console.write(table.to_string());
-  console.print("\nEvery row's result has the bits of lesson 04's kernels in bf16.\n");
-  return rows;
+  lab.report_records("prefills", rows);
+  lab.console.print("\nEvery row's result has the bits of lesson 04's kernels in bf16.\n");
 }
 
 }  // namespace bench

@@ -6,28 +6,17 @@
 //   lesson14_bench [--model DIR] [--device NAME] [--stories FILE] [--count N] [--longest TOKENS]
 //                  [--decode] [--only TEXT] [--serve] [--json FILE]
 
-#include <fmt/format.h>
-
 #include <cstring>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "cli/rounded_attention.h"
 #include "common/error.h"
-#include "common/table.h"
-#include "cpu_decode.h"
-#include "programs/bench.h"
-#include "programs/report.h"
+#include "parts.h"
 #include "qwen3/random_weights.h"
-#include "qwen3/tokenizer.h"
-#include "serve.h"
-#if KV_HAVE_CUDA
-#include "decode.h"
-#endif
 
 namespace {
 
@@ -77,13 +66,11 @@ std::vector<std::vector<int32_t>> random_text(const Options& options, int vocab_
   return {tokens};
 }
 
-void measure_logits(const Options& options) {
-  const kv::Console console(options.bench.model.json_file);
-  kv::Model model = kv::load_model(options.bench.model);
+void measure_logits(kv::Lab& lab, const Options& options) {
+  kv::Model& model = lab.model();
   const bool has_stories = !options.stories.empty();
-  const auto texts = has_stories
-                         ? read_stories(options, kv::Tokenizer::load(options.bench.model.model_dir))
-                         : random_text(options, model.config().vocab_size);
+  const auto texts = has_stories ? read_stories(options, lab.tokenizer())
+                                 : random_text(options, model.config().vocab_size);
   struct Case {
     Case(std::string of, const kv::ModelConfig& config, Keep keep, float factor)
         : name(std::move(of)), attention(config, keep, factor) {}
@@ -106,50 +93,37 @@ void measure_logits(const Options& options) {
       one->distance.add(lesson14::logits_of(model, one->attention, text), exact, text);
     }
   }
-  console.print("{}, {}; largest magnitudes: {:.1f} in K, {:.1f} in V\n\n",
-                kv::count_of(std::ssize(texts), "text"),
-                kv::count_of(cases[0]->distance.num_tokens, "token"), exact_attention.largest_k(),
-                exact_attention.largest_v());
-  kv::Table table({"K and V", "error of logits", "same token", "perplexity"});
-  nlohmann::json rows = nlohmann::json::array();
+  lab.console.print("{}, {}; largest magnitudes: {:.1f} in K, {:.1f} in V\n\n",
+                    kv::count_of(std::ssize(texts), "text"),
+                    kv::count_of(cases[0]->distance.num_tokens, "token"),
+                    exact_attention.largest_k(), exact_attention.largest_v());
+  kv::Records rows;
   for (const auto& one : cases) {
     const Distance& d = one->distance;
     const double same = static_cast<double>(d.num_same) / static_cast<double>(d.num_tokens);
-    table.add({one->name, fmt::format("{:.4f}", d.relative_error()),
-               fmt::format("{:.2f} %", 100 * same),
-               has_stories ? fmt::format("{:.4f}", d.perplexity()) : "-"});
-    rows.push_back({{"keep", one->name},
-                    {"relative_error", d.relative_error()},
-                    {"same_token", same},
-                    {"perplexity", d.perplexity()}});
+    const kv::Shown perplexity = kv::decimal(d.perplexity(), 4);
+    rows.add(
+        {{"K and V", one->name, "keep"},
+         {"error of logits", kv::decimal(d.relative_error(), 4), "relative_error"},
+         {"same token", {fmt::format("{:.2f} %", 100 * same), same}, "same_token"},
+         {"perplexity", {has_stories ? perplexity.text : "-", perplexity.value}, "perplexity"}});
   }
-  console.write(table.to_string());
-  kv::write_json(options.bench.model.json_file, {{"texts", texts.size()},
-                                                 {"tokens", cases[0]->distance.num_tokens},
-                                                 {"largest_k", exact_attention.largest_k()},
-                                                 {"largest_v", exact_attention.largest_v()},
-                                                 {"ways", rows}});
+  lab.report_records("ways", rows);
+  lab.report.update({{"texts", texts.size()},
+                     {"tokens", cases[0]->distance.num_tokens},
+                     {"largest_k", exact_attention.largest_k()},
+                     {"largest_v", exact_attention.largest_v()}});
 }
 
-void run(const Options& options) {
-  const std::string& json_file = options.bench.model.json_file;
-  const kv::Console console(json_file);
-  if (options.serve) {
-    return kv::write_json(json_file, bench::measure_serving(console, options.bench));
-  }
-  const kv::Device device = kv::resolve_device(options.bench.model.device);
-  const bool on_cpu = device == kv::Device::kCpu;
-  if (on_cpu && !options.decode) return measure_logits(options);
-  const uint64_t seed = options.bench.model.sampling.seed;
-  nlohmann::json result = {{"device", kv::describe(device)}, {"lesson", "14"}};
-  if (on_cpu) result["cases"] = bench::measure_cpu_decodes(console, seed, options.only);
+void run(kv::Lab& lab, const Options& options) {
+  if (options.serve) return bench::measure_serving(lab);
+  const bool on_cpu = lab.device() == kv::Device::kCpu;
+  if (on_cpu && !options.decode) return measure_logits(lab, options);
+  if (on_cpu) return bench::measure_cpu_decodes(lab, options.only);
 #if KV_HAVE_CUDA
-  if (!on_cpu) {
-    result["cases"] = bench::measure_decodes(console, seed, options.only);
-    result["prefills"] = bench::measure_prefills(console, seed, options.only);
-  }
+  bench::measure_decodes(lab, options.only);
+  bench::measure_prefills(lab, options.only);
 #endif
-  kv::write_json(json_file, result);
 }
 
 }  // namespace
@@ -171,5 +145,6 @@ int main(int argc, char** argv) {
   command.value("--only TEXT", options.only, "only the decode steps that have this in their names");
   command.flag("--serve", options.serve,
                "serves requests from a memory that holds half of them in bf16, in both formats");
-  return kv::run_main(command, argc, argv, [&] { run(options); });
+  return kv::run_bench("14", command, options.bench.model, argc, argv,
+                       [&](kv::Lab& lab) { run(lab, options); });
 }

@@ -1,14 +1,10 @@
-#include "serve.h"
-
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "common/table.h"
 #include "engine.h"
 #include "lessons/03_paged_blocks/block_table.h"
+#include "parts.h"
 #include "qwen3/random_weights.h"
 
 namespace bench {
@@ -59,19 +55,18 @@ Served serve(kv::Model& model, const std::vector<kv::Request>& requests, int num
 
 }  // namespace
 
-nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOptions& options) {
-  kv::Model model = kv::load_model(options.model);
+void measure_serving(kv::Lab& lab) {
+  kv::Model& model = lab.model();
   const bool cuda = model.device() == kv::Device::kCuda;
   const int tokens = cuda ? 2048 : 64;
-  console.print("Requests of {} tokens that come at once, on {}; in bf16 the memory holds half\n\n",
-                kv::with_commas(tokens), kv::describe(model.device()));
-  kv::Table table({"requests", "K and V", "tokens/s", "at once", "passes", "preempted",
-                   "first token", "the last one"});
-  nlohmann::json rows = nlohmann::json::array();
+  lab.console.print(
+      "Requests of {} tokens that come at once, on {}; in bf16 the memory holds half\n\n",
+      kv::with_commas(tokens), kv::describe(model.device()));
+  kv::Records rows;
   const std::vector<int> counts = cuda ? std::vector{256, 512} : std::vector{16};
   for (const int count : counts) {
     const auto requests =
-        requests_of(count, tokens, model.config().vocab_size, options.model.sampling.seed);
+        requests_of(count, tokens, model.config().vocab_size, lab.options.sampling.seed);
     const int num_blocks = count / 2 * lesson03::blocks_for(tokens, 16);
     for (const bool fp8 : {false, true}) {
       if (kv::interrupted()) break;
@@ -80,22 +75,21 @@ nlohmann::json measure_serving(const kv::Console& console, const kv::BenchOption
       const Served s = fp8 ? serve<lesson14::Fp8Engine>(model, requests, num_blocks)
                            : serve<lesson08::ServingEngine>(model, requests, num_blocks);
       const kv::EngineCounters& c = s.result.generated.counters;
-      table.add({fmt::format("{}", count), name, fmt::format("{:.0f}", s.tokens_per_second),
-                 fmt::format("{}", c.max_sequences), kv::with_commas(c.passes),
-                 kv::with_commas(s.result.num_preemptions), fmt::format("{:.2f} s", s.first_token),
-                 fmt::format("{:.2f} s", s.last_first_token)});
-      rows.push_back({{"requests", count},
-                      {"kv", name},
-                      {"tokens_per_second", s.tokens_per_second},
-                      {"at_once", c.max_sequences},
-                      {"passes", c.passes},
-                      {"preemptions", s.result.num_preemptions},
-                      {"first_token_seconds", s.first_token},
-                      {"last_first_token_seconds", s.last_first_token}});
+      const auto shown = [](double seconds) {
+        return kv::Shown(fmt::format("{:.2f} s", seconds), seconds);
+      };
+      rows.add({{"requests", count, "requests"},
+                {"K and V", name, "kv"},
+                {"tokens/s", kv::decimal(s.tokens_per_second, 0), "tokens_per_second"},
+                {"at once", c.max_sequences, "at_once"},
+                {"passes", kv::counted(c.passes), "passes"},
+                {"preempted", kv::counted(s.result.num_preemptions), "preemptions"},
+                {"first token", shown(s.first_token), "first_token_seconds"},
+                {"the last one", shown(s.last_first_token), "last_first_token_seconds"}});
     }
   }
-  console.write(table.to_string());
-  return {{"device", kv::describe(model.device())}, {"tokens", tokens}, {"rows", rows}};
+  lab.report_records("rows", rows);
+  lab.report["tokens"] = tokens;
 }
 
 }  // namespace bench

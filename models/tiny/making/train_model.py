@@ -6,8 +6,8 @@
 
 Reads DIR/tokenizer.json; writes DIR/config.json and DIR/model.safetensors (bf16, names as Hugging
 Face has them).
-Then it measures the loss of the weights as saved on stories that were never seen, and prints
-samples for prompts that a visitor might type.
+Then it measures the loss of the weights as saved on stories that were never seen; what they tell,
+./course run 2 --prompt shows.
 """
 import argparse
 import array
@@ -25,17 +25,6 @@ import make_stories
 
 # (rows, tokens) of a batch, in turn: short rows for good starts, long ones for endurance.
 SHAPES = [(64, 512), (16, 2048)]
-PROMPTS = [
-    "Once upon a time", "One day", "Lily and Tom", "The little robot", "In the forest",
-    "Once upon a time, there was a little fox named Rusty.", "The Cat and the Moon\n\n",
-    "A small dog found a", "Long ago, in a village by the sea,", "Mia had a red balloon.",
-    "Tom was afraid of the dark.", "It was a rainy day, and Ben could not go out.",
-    "One sunny morning, the little penguin wanted to fly.", "\"Where is my hat?\" asked the bear.",
-] + [f"<|im_start|>user\n{request}<|im_end|>\n<|im_start|>assistant\n" for request in (
-    "Tell me a story about a fox and a kite.", "Tell me a story about a princess and a trumpet.",
-    "Tell me a story about a dragon who lost a crown.",
-    "Tell me a story about Zelda and a green boat.",
-    "Write a story about a bear and a birthday cake.")]
 
 
 def make_config(tokenizer):
@@ -115,27 +104,6 @@ def held_out_loss(model, tokenizer, samples):
     return total / count, math.exp(total / count)
 
 
-@torch.no_grad()
-def print_samples(model, tokenizer):
-    encoded = [tokenizer.encode(p, add_special_tokens=False).ids for p in PROMPTS]
-    width = max(map(len, encoded))
-    ids = torch.tensor([[0] * (width - len(x)) + x for x in encoded]).cuda()
-    mask = torch.tensor([[0] * (width - len(x)) + [1] * len(x) for x in encoded]).cuda()
-    for name, options in (("greedy", {"do_sample": False}),
-                          ("temperature 0.8", {"do_sample": True, "temperature": 0.8, "top_k": 0})):
-        torch.manual_seed(1)
-        out = model.generate(ids, attention_mask=mask, max_new_tokens=320, **options)
-        for prompt, row in zip(PROMPTS, out):
-            text = tokenizer.decode(row[width:].tolist(), skip_special_tokens=True)
-            print(f"=== {name}: {prompt!r}\n{text}\n")
-    for name, prompt in (("greedy", PROMPTS[0]), ("temperature 0.8", PROMPTS[4])):
-        first = torch.tensor([tokenizer.encode(prompt).ids]).cuda()
-        options = {} if name == "greedy" else {"temperature": 0.8, "top_k": 0}
-        out = model.generate(first, max_new_tokens=1200, eos_token_id=-1,
-                             do_sample=name != "greedy", **options)
-        print(f"=== {name}, 1,200 tokens on and on: {tokenizer.decode(out[0].tolist(), False)}\n")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dir", type=pathlib.Path, default="models/tiny")
@@ -163,7 +131,6 @@ def main():
     loss, perplexity = held_out_loss(model, tokenizer, unseen)
     print(json.dumps({"held_out_stories": len(unseen), "loss": round(loss, 4),
                       "perplexity": round(perplexity, 4)}))
-    print_samples(model, tokenizer)
 
 
 if __name__ == "__main__":
