@@ -8,38 +8,13 @@
     tools/planted_bugs.py --check        only: does every bug still have its place?
     tools/planted_bugs.py --programs     only: which programs does it need, in which builds?
 
-Each lesson lists its bugs in lessons/NN_topic/test/planted.txt. The first line names the test programs
-that must find them, the first one first; then, between empty lines, one paragraph for each bug:
-
-    tests: lesson06_test lesson07_test
-
-    block_manager.cpp: the last token may be found, too
-    - end < tokens.size()
-    + end <= tokens.size()
-
-The code after the minus signs must be in the file exactly once (spaces and line ends do not count); what
-is after the plus signs takes its place. What is a wrong solution of the lesson's exercise (tools/exercise.py check) or a mutant of it
-(tools/exercise.py mutants) is not planted once more. The file's name is meant from the lesson's folder, or
-from the repository's root. It is compiled alone and linked ahead of the
-libraries with the tests; nothing in the working tree changes. A bug counts as found if a test fails,
-or does not end. Exit code 1 if one is not found.
-
-Bugs in CUDA kernels stand in planted_kernels.txt and run on the simulated GPU (docs/simt.md):
-
-    kernels: lesson02_gpu_test
-
-    kernels/attention/spread/spread_queries.cuh: the tiles are merged before they are complete
-    - attend(tiles); __syncthreads();
-    + attend(tiles);
-    in: fast.cu
-    found by: races, "attention over slabs*"
-
-`in:` is the file to compile if the bug is in a header, in planted.txt, too. `found by:` names who must find it: races, bounds, divergence
-(a barrier or a shuffle that some threads miss) or results (a test that fails), and the test cases that run.
+The bugs are those of test/bugs.txt that no step of an exercise must find (tools/bugs.py; tools/exercise.py check tries the
+others). A bug's file is compiled alone and linked ahead of the libraries with the tests; nothing in the working tree
+changes. A bug counts as found if a test fails, or does not end. Those in CUDA kernels run on the simulated GPU
+(docs/simt.md). Exit code 1 if one is not found.
 """
 
 import concurrent.futures
-import dataclasses
 import fnmatch
 import json
 import os
@@ -51,89 +26,47 @@ import subprocess
 import sys
 import tempfile
 
+import bugs
 import course_arguments
 import course_builds
 import kernel_runs
+from bugs import ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Whole generations find most bugs too, but take longer.
 FAST = {"KV_RANDOM_OPS": "100000", "KV_THREADS": "1"}
 
 
-@dataclasses.dataclass
-class Bug:
-    place: str  # for messages
-    source: pathlib.Path
-    what: str
-    old: str
-    new: str
-    tests: list
-    tool: str = "tests"  # who must find it, if it is in a kernel
-    cases: str = "*"
-    through: pathlib.Path = None  # what is compiled, if it is in a header
-
-    def preset(self):
-        """Of the simulated GPU; none for a bug outside of kernels."""
-        return {"tests": "", "results": "simt", "divergence": "simt"}.get(self.tool) or kernel_runs.PRESETS.get(self.tool, "")
-
-    def pattern(self):
-        return re.compile(r"\s+".join(re.escape(word) for word in self.old.split()))
-
-    def shown(self, found):
-        return course_arguments.fitted(f"{self.what}\n  in        {self.place}\n  found by  {found or 'NO TEST'}\n")
-
-    def planted(self):
-        return self.pattern().sub(lambda _: self.new, self.source.read_text())
+LISTS = ("lessons/*/test/bugs.txt", "instruments/*/test/bugs.txt", "tests/*/bugs.txt")
 
 
-LINE = re.compile(r"(?:([-+]) ?(.*)|(in|found by): (.*))$")
+def place(bug):
+    """For messages: 06/block_hash.cpp."""
+    return f"{bug.owner}/{bug.source.name}"
 
 
-def bugs_of(path):
-    """The bugs of one planted.txt or planted_kernels.txt."""
-    head, *paragraphs = path.read_text().strip().split("\n\n")
-    where = path.relative_to(ROOT)
-    first = "kernels:" if path.stem == "planted_kernels" else "tests:"
-    if not head.startswith(first):
-        sys.exit(f"error: {where}: found '{head}', wanted a first line '{first} PROGRAM ...'")
-    lesson = path.parent.parent
-    at = lambda file: lesson / file if (lesson / file).exists() else ROOT / file
-    bugs = []
-    for paragraph in paragraphs:
-        title, *lines = [line for line in paragraph.split("\n") if not line.startswith("#")]
-        file, _, what = title.partition(": ")
-        code, told = {"-": [], "+": []}, {}
-        for line in lines:
-            match = LINE.match(line)
-            if not match:
-                sys.exit(f"error: {where}: '{title}': found '{line}', wanted '- CODE', '+ CODE', 'in: FILE' or 'found by: TOOL'")
-            if match[1]:
-                code[match[1]].append(match[2])
-            else:
-                told[match[3]] = match[4]
-        if not what or not code["-"]:
-            sys.exit(f"error: {where}: found '{title}', wanted 'FILE: WHAT IS WRONG' and lines '- CODE'")
-        tool, _, cases = told.get("found by", "tests").partition(", ")
-        if (tool not in ("races", "bounds", "divergence", "results")) != (first == "tests:"):
-            sys.exit(f"error: {where}: '{title}': found by '{tool}', wanted races, bounds, divergence or results")
-        owner = lesson.name[:2] if lesson.name[0].isdigit() else path.parent.name
-        bugs.append(Bug(f"{owner}/{pathlib.Path(file).name}", at(file), what, "\n".join(code["-"]), "\n".join(code["+"]),
-                        head.split()[1:], tool, cases.strip('"') or "*", at(told["in"]) if "in" in told else None))
-    return bugs
+def preset(bug):
+    """Of the simulated GPU; none for a bug outside of kernels."""
+    return "" if bug.found_by == "tests" else kernel_runs.PRESETS.get(bug.found_by, "simt")
 
 
-def check_places(bugs):
-    wrong = []
-    for bug in bugs:
+def shown(bug, found):
+    return course_arguments.fitted(f"{bug.what}\n  in        {place(bug)}\n  found by  {found or 'NO TEST'}\n")
+
+
+def check_places(planted):
+    """Lines about bugs that have no place."""
+    for bug in planted:
         if not bug.source.exists():
-            wrong.append(f"{bug.place}: '{bug.what}': there is no such file")
+            yield f"{place(bug)}: '{bug.what}': there is no such file"
             continue
         if bug.source.suffix in (".h", ".cuh") and not bug.through:
-            wrong.append(f"{bug.place}: '{bug.what}': a header, so a line 'in: FILE' must say what is compiled")
-        count = len(bug.pattern().findall(bug.source.read_text()))
-        if count != 1:
-            wrong.append(f"{bug.place}: '{bug.what}': its code is there {count} times, wanted once:\n{bug.old}")
-    return wrong
+            yield f"{place(bug)}: '{bug.what}': a header, so a line 'in: FILE' must say what is compiled"
+        if (bug.through or bug.source).suffix == ".cu" and bug.found_by == "tests":
+            yield f"{place(bug)}: '{bug.what}': in a kernel, so a line 'found by: TOOL, CASES' must say who finds it"
+        try:
+            bug.in_place(bug.source.read_text(encoding="utf-8"))
+        except bugs.Mistake as mistake:
+            yield f"{place(bug)}: {mistake}"
 
 
 def run(command, **options):
@@ -163,7 +96,7 @@ class Build:
     def compile_bug(self, bug, folder):
         mutant = folder / bug.source.relative_to(ROOT)  # found before the real one
         mutant.parent.mkdir(parents=True)
-        mutant.write_text(bug.planted())
+        mutant.write_text(bug.in_place(bug.source.read_text(encoding="utf-8"))[1])
         compiled = mutant
         if bug.through:  # files beside a header include it by its bare name
             for file in bug.source.parent.iterdir():
@@ -173,7 +106,7 @@ class Build:
             compiled = compiled if compiled.exists() else bug.through
         words = shlex.split(self.compile[bug.through or bug.source])
         words = [w for w in words if w not in ("-Werror", "ccache")]
-        words = ["-O1" if w == "-O2" else w for w in words if bug.preset() or not w.startswith("-g")]
+        words = ["-O1" if w == "-O2" else w for w in words if preset(bug) or not w.startswith("-g")]
         out = folder / "mutant.o"
         words[words.index("-o") + 1] = str(out)
         words[words.index("-c") + 1] = str(compiled)
@@ -206,11 +139,11 @@ def try_bug(build, bug, options):
         mutant, error = build.compile_bug(bug, folder)
         if error:
             return f"ERROR: it does not compile: {error.strip().splitlines()[0]}"
-        for test in bug.tests:
+        for test in bug.programs:
             program, error = build.link_bug(test, mutant, folder)
             if error:
                 return f"ERROR: it does not link: {error.strip().splitlines()[0]}"
-            found = (run_tests if bug.tool == "tests" else run_kernels)(program, bug, options)
+            found = (run_tests if bug.found_by == "tests" else run_kernels)(program, bug, options)
             if found:
                 return f"{test.removesuffix('_test')}: {found}"
     return ""
@@ -235,7 +168,7 @@ def run_tests(program, bug, options):
 
 def run_kernels(program, bug, options):
     """What the tool that must find it says, in short; nothing if it was found by another one."""
-    for result in kernel_runs.run(program, "" if bug.tool in ("results", "divergence") else bug.tool,
+    for result in kernel_runs.run(program, "" if bug.found_by in ("results", "divergence") else bug.found_by,
                                   kernel_runs.cases_of(program, "*", bug.cases), jobs=1):
         if result.state != "fails" or not result.findings:
             continue
@@ -244,13 +177,13 @@ def run_kernels(program, bug, options):
             print(f"\n{bug.what}:", *lines, sep="\n", file=sys.stderr)
         text = "\n".join(lines)
         threads = re.search(kernel_runs.DIVERGENCE, text)
-        if bug.tool == "results":
+        if bug.found_by == "results":
             return "" if threads else f"results: {result.case}"
-        if bug.tool == "divergence":
+        if bug.found_by == "divergence":
             return f"divergence: {threads[0]}" if threads else ""
         places = re.findall(r"^    (\S+?)(?=:\d)(:\d+)", text, re.M)
         named = " and ".join(dict.fromkeys(pathlib.Path(file).name + line for file, line in places))
-        return f"{bug.tool}: {named}" if lines[0].startswith(("a race", "an overrun", "undefined")) else ""
+        return f"{bug.found_by}: {named}" if lines[0].startswith(("a race", "an overrun", "undefined")) else ""
     return ""
 
 
@@ -271,46 +204,43 @@ def main():
     parser.add_argument("--check", action="store_true", help="only look whether every bug has its place")
     parser.add_argument("--show", action="store_true", help="what the failing test says, too")
     options = parser.parse_args()
-    texts = sorted(ROOT.glob("lessons/*/test/planted*.txt")) + sorted(ROOT.glob("instruments/*/test/planted*.txt")) + sorted(ROOT.glob("tests/*/planted*.txt"))
-    bugs = [bug for path in texts for bug in bugs_of(path) if bug.tool != "tests" or not options.kernels]
-    wrong = check_places(bugs)
-    for line in wrong:
-        print(f"error: {line}", file=sys.stderr)
-    if wrong:
+    listed = [bug for pattern in LISTS for path in sorted(ROOT.glob(pattern)) for bug in bugs.bugs_of(path)]
+    planted = [bug for bug in listed if not bug.says and (bug.found_by != "tests" or not options.kernels)]
+    if wrong := list(check_places(planted)):
+        print(*(f"error: {line}" for line in wrong), sep="\n", file=sys.stderr)
         return 1
     if options.check:
-        wrong = sum(path.read_text().count("\nsays:") for path in ROOT.glob("lessons/*/test/wrong_solutions.txt"))
-        print(f"{len(bugs)} bugs have their places, and {wrong} wrong solutions of exercises are beside them")
+        print(f"{len(planted)} bugs have their places, and {len(listed) - len(planted)} wrong solutions of exercises are beside them")
         return 0
-    bugs = [bug for bug in bugs if options.only in f"{bug.place} {bug.what}"]
-    if not bugs:
+    planted = [bug for bug in planted if options.only in f"{place(bug)} {bug.what}"]
+    if not planted:
         print(f"error: no planted bug has '{options.only}' in its text or its place, such as 06/block_hash.cpp", file=sys.stderr)
         return 2
     if not any(fnmatch.fnmatch(name.lower(), options.case.lower()) for name in test_cases()):
         print(f"error: --case: no test case is named '{options.case}'; * stands for anything", file=sys.stderr)
         return 2
-    programs = sorted({(bug.preset(), test) for bug in bugs for test in bug.tests})
+    programs = sorted({(preset(bug), test) for bug in planted for test in bug.programs})
     if options.programs:
-        for preset, test in programs:
-            print(preset or "-", test)
+        for build, test in programs:
+            print(build or "-", test)
         return 0
     if not options.bin:
         course_builds.setup(course_builds.Build())
-        for preset in sorted({preset for preset, _ in programs}):
-            planted_in = course_builds.Build(preset or course_builds.PRESET)
-            planted_in.build(*(test for of, test in programs if of == preset))
+        for build in sorted({build for build, _ in programs}):
+            planted_in = course_builds.Build(build or course_builds.PRESET)
+            planted_in.build(*(test for of, test in programs if of == build))
     folder = pathlib.Path(options.bin or course_builds.Build().folder).resolve()
-    builds = {preset: Build(folder.parent / preset if preset else folder) for preset, _ in programs}
-    for preset, test in programs:  # before the threads
-        builds[preset].link_command(test)
+    builds = {build: Build(folder.parent / build if build else folder) for build, _ in programs}
+    for build, test in programs:  # before the threads
+        builds[build].link_command(test)
     missed = 0
     with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
-        for bug, found in zip(bugs, pool.map(lambda bug: try_bug(builds[bug.preset()], bug, options), bugs)):
+        for bug, found in zip(planted, pool.map(lambda bug: try_bug(builds[preset(bug)], bug, options), planted)):
             missed += not found or found.startswith("ERROR")
-            print(bug.shown(found), flush=True)
-    print(f"{len(bugs) - missed} of {len(bugs)} planted bugs found")
+            print(shown(bug, found), flush=True)
+    print(f"{len(planted) - missed} of {len(planted)} planted bugs found")
     return 1 if missed else 0
 
 
 if __name__ == "__main__":
-    course_arguments.end_with(main)
+    course_arguments.end_with(main, bugs.Mistake)

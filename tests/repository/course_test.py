@@ -132,8 +132,8 @@ def fits(columns, *more):
         said = run(words, COLUMNS=str(columns), **NO_BUILD)[1]
         check(max(map(len, said.splitlines())) <= columns, f"course {words}: more than {columns} columns\n{said}")
     os.environ["COLUMNS"] = str(columns)
-    for bug in planted_bugs.bugs_of(ROOT / "lessons/05_refcount_cow/test/planted.txt"):
-        shown = bug.shown("lesson05: a test with a name of many words " * 2)
+    for bug in planted_bugs.bugs.bugs_of(ROOT / "lessons/05_refcount_cow/test/bugs.txt"):
+        shown = planted_bugs.shown(bug, "lesson05: a test with a name of many words " * 2)
         check(max(map(len, shown.splitlines())) <= columns, f"course planted: more than {columns} columns\n{shown}")
     del os.environ["COLUMNS"]
 

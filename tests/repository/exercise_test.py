@@ -63,7 +63,7 @@ GPU tests: "each is doubled"
 
 You can loop. In vLLM it is a loop, too.
 """,
-    "lessons/01_toy/test/wrong_solutions.txt": """toy.cpp: the smallest
+    "lessons/01_toy/test/bugs.txt": """toy.cpp: the smallest
 - x > most ? x : most
 + x < most ? x : most
 says: found +1
@@ -135,7 +135,9 @@ build lesson01_solutions: phony bin/lesson01_solutions
 }
 for preset in ("simt-tsan", "simt-asan"):
     FILES[f"build/{preset}/build.ninja"] = FILES["build/simt/build.ninja"]
-SURVIVORS = """toy.cpp: for (int x : v) most = x<< > => >= >>most ? x : most;
+SURVIVORS = """
+survivors:
+toy.cpp: for (int x : v) most = x<< > => >= >>most ? x : most;
   equal: equal numbers
 toy.cpp: for (int x : v) most<< = => = 1 + >>x > most ? x : most;
   equal: of whole numbers that is the same
@@ -368,30 +370,30 @@ def repairs():
 def wrong_solutions():
     call("check", "--places", code=0)
     call("check", code=0, says=[r"\| 01 toy \| 2 \| 0 \| 5 \| 6 of 6 \|"])
-    path = pathlib.Path("lessons/01_toy/test/wrong_solutions.txt")
+    path = pathlib.Path("lessons/01_toy/test/bugs.txt")
     text = path.read_text()
     path.write_text(text + "\ntoy.cpp: harmless\n- x *= 2\n+ x += x\nsays: found\n\ntoy.cpp: other words\n- x *= 2\n+ x *= 3\nsays: abracadabra\n")
     call("check", code=1, says=["'harmless': no test finds it", "'other words': it is found, but", "6 of 8"])
     path.write_text(text + "\ntoy.cpp: nowhere\n- return most + most;\n+ return 0;\nsays: found\n")
     call("check", "--places", code=1, says=["'nowhere': its code is 0 times"])
+    path.write_text(text + "\ntoy.cpp: other lines\n- x *= 2\nfinds: x\n")
+    call("check", "--places", code=1, says=["'toy.cpp: other lines': found 'finds: x', wanted"])
     path.write_text(text)
     call("mutants", "--cpu", code=1, says=["0 mutants of 1 lessons"])  # every step of the toy has a kernel's test
     call("mutants", code=1, says=["no reason, line 4\ntoy.cpp: .*most = x<< > => >= >>most"])
-    listed = pathlib.Path("lessons/01_toy/test/surviving_mutants.txt")
-    listed.write_text(SURVIVORS)
+    path.write_text(text + SURVIVORS)
     call("mutants", code=0, says=["100.0 %"], silent=["no reason", "not there"])
-    listed.write_text(SURVIVORS + "toy.cpp: gone\n  equal: nothing\n")
+    path.write_text(text + SURVIVORS + "toy.cpp: gone\n  equal: nothing\n")
     call("mutants", code=1, says=["listed, but found or not there: toy.cpp: gone"])
-    listed.write_text("toy.cpp: gone\n  whatever\n")
+    path.write_text(text + "\nsurvivors:\ntoy.cpp: gone\n  whatever\n")
     call("mutants", code=2, says=["wanted '  KIND: REASON'"])
-    listed.unlink()
     readme = pathlib.Path("lessons/01_toy/exercise/README.md")
     readme.write_text(readme.read_text().replace('"of one"', '"of none"').replace('"each is doubled"', '"of one"'))
     call("check", code=1, says=['"of none" fails', "no test of this name", '"of one" passes'])
 
 
 with tempfile.TemporaryDirectory() as folder:
-    tools = [f"tools/{name}.py" for name in ("exercise", "course_arguments", "course_builds", "kernel_runs", "kernel_traffic", "warp_trace")]
+    tools = [f"tools/{name}.py" for name in ("bugs", "exercise", "course_arguments", "course_builds", "kernel_runs", "kernel_traffic", "warp_trace")]
     for name in (*tools, "common/todo.h", "tests/support/readable.h"):
         path = pathlib.Path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)

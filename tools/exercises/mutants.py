@@ -2,14 +2,8 @@
 
 Each mutant changes one place of one function of an exercise. All mutants of a lesson are built into one program, as
 wrong solutions are (solutions.py). A mutant is found if a test of its step fails.
-What no test finds is listed. lessons/NN_topic/test/surviving_mutants.txt has two lines for each that may survive:
-
-    block_pool.cpp: if (a << <= =>  < >>b) {
-      equal: both branches do the same for equal values
-
-The first word of the reason is `equal` (no program can tell the mutant from the solution), `tools` (--races or --bounds
-finds it, without which a kernel does not count), `later` (the tests of a later step find it) or `missed` (a fault that
-no test finds). --sample N takes whole lessons, chosen by --seed, until they have N mutants."""
+What no test finds is listed: lessons/NN_topic/test/bugs.txt has those that may survive, and why (tools/bugs.py).
+--sample N takes whole lessons, chosen by --seed, until they have N mutants."""
 import concurrent.futures
 import dataclasses
 import math
@@ -20,13 +14,14 @@ import re
 import resource
 import subprocess
 
+import bugs
+
 from . import checks, runs, solutions
 from .lesson import Lesson, Mistake, all_lessons
 
 OF_STEP, OF_FUNCTION = 18, 7  # how many mutants: of a step, and of each of its functions at least
 LIMIT_S = float(os.environ.get("KV_EXERCISE_SECONDS", "10"))
 MEMORY = 6 << 30  # a loop that never ends may fill a vector; kernels' tests reserve more, and use little of it
-KINDS = ("equal", "tools", "later", "missed")
 STATEMENT = (r"(?m)^ {2,}(?!return|else|case|using|for|if|while|default|const |auto\b|[\w:]+(?:<[^;]*>)?[&*]? \w+ ?[={(;])"
              r"[\w*(+-][\w:*>.\-\[\]()+]*(?:[^;{}\n]|\{[^;{}\n]*\})*;")
 WIDE = r"\bint64_t(?=[{>])(?!>\(\w+\.size)|(?<=const )int64_t(?! (?:width|row|rows|num_\w+|stride|begin|end)\b)"  # counts are never so large
@@ -51,21 +46,13 @@ CHANGES = [
 
 
 @dataclasses.dataclass
-class Mutant(solutions.Wrong):
+class Mutant(bugs.Bug):
     at: int = 0
     to: int = 0
     line: int = 0
 
     def in_place(self, source):
         return self.at, source[: self.at] + self.new + source[self.to :]
-
-    @property
-    def key(self):
-        return self.what
-
-    @property
-    def shown_as(self):  # what the compiler calls its place
-        return f"mutant_{self.number}"
 
 
 def code_of(text):
@@ -112,24 +99,12 @@ def of_lesson(lesson):
             _, begin, end = function.span(source)
             for at, to, new in mutants_of(source, begin, end, max(OF_FUNCTION, math.ceil(OF_STEP / len(step.functions)))):
                 key = named(function.file, source, at, to, new)
-                twice = [m for m in found if m.key.split("   ")[0] == key]
+                twice = [m for m in found if m.what.split("   ")[0] == key]
                 key += f"   ({function.name}, line {len(twice) + 1} of this kind)" if twice else ""
-                found.append(Mutant(len(found) + 1, function.file, key, source[at:to], new, "", "tests", step, function,
-                                    at=at, to=to, line=source.count("\n", 0, at) + 1))
+                number = len(found) + 1
+                found.append(Mutant(lesson.name[:2], function.file, lesson.own_path(function.file), key, source[at:to], new, number=number, step=step,
+                                    function=function, shown_as=f"mutant_{number}", at=at, to=to, line=source.count("\n", 0, at) + 1))
     return found
-
-
-def reasons(lesson):
-    """By mutant: (kind, reason)."""
-    path = lesson.folder / "test" / "surviving_mutants.txt"
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip() and not line.startswith("#")] if path.exists() else []
-    kept = {}
-    for key, reason in zip(lines[::2], lines[1::2], strict=True):
-        kind, _, words = reason.strip().partition(": ")
-        if kind not in KINDS or not words or not reason.startswith("  "):
-            raise Mistake(f"{path.name} of lesson {lesson.number}: found '{reason}', wanted '  KIND: REASON', KIND one of {', '.join(KINDS)}")
-        kept[key] = (kind, words)
-    return kept
 
 
 def compiled(lesson, mutants, options):
@@ -170,7 +145,7 @@ def check_lesson(lesson, options):
     """Prints what is found and what survives; returns (problems, mutants, found, equal)."""
     wanted = [m for m in of_lesson(lesson) if options.step in (0, m.step.number) and solutions.is_wanted(m.step, options)]
     mutants = compiled(lesson, wanted, options)
-    kept, problems = reasons(lesson), 0
+    kept, problems = bugs.survivors(lesson.folder / "test" / "bugs.txt"), 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         reference = [r for step in {m.step.number: m.step for m in mutants}.values()
                      for r in runs.run_step(options.build, step, lesson.target, "solutions", solutions.settings(step.number)) if r.state != "passes"]
@@ -183,37 +158,27 @@ def check_lesson(lesson, options):
             found |= zip((m.number for m in chosen), pool.map(lambda m: is_found(lesson, m, options.build, False), chosen))
         found = [found[m.number] for m in mutants]
     if options.tools:
-        tool_builds(lesson, [m for m in mutants], options)
+        for preset in checks.TOOLS.values():
+            solutions.build_in(options.build.parent / preset, {lesson: mutants}, [f"{lesson.target}_gpu_solutions"])
         found = [f or is_found(lesson, m, options.build, True) for m, f in zip(mutants, found)]
     rows = []
     for step in lesson.steps:
         mine = [(m, f) for m, f in zip(mutants, found) if m.step is step]
         alive = [m for m, f in mine if not f]
-        equal = [m for m in alive if kept.get(m.key, ("",))[0] == "equal"]
+        equal = [m for m in alive if kept.get(m.what, ("",))[0] == "equal"]
         if mine:
             rows.append((len(mine), len(mine) - len(alive), len(equal)))
             print(f"  {lesson.number:02d}.{step.number}  {len(mine):3} mutants  {len(mine) - len(alive):3} found  {len(alive):3} survive, {len(equal)} of them equal")
         for mutant in alive:
-            if mutant.key not in kept:
+            if mutant.what not in kept:
                 problems += 1
-                print(f"    no reason, line {mutant.line}\n{mutant.key}")
-    gone = set(kept) - {m.key for m, f in zip(mutants, found) if not f or f in checks.TOOLS} if not (options.cpu or options.kernels or options.step) else set()
+                print(f"    no reason, line {mutant.line}\n{mutant.what}")
+    gone = set(kept) - {m.what for m, f in zip(mutants, found) if not f or f in checks.TOOLS} if not (options.cpu or options.kernels or options.step) else set()
     for key in gone:
         print(f"    listed, but found or not there: {key}")
     total = [sum(column) for column in zip(*rows)] or [0, 0, 0]
     print(f"lesson {lesson.number:2}: {total[0]} mutants, {total[1]} found, {total[2]} of the others equal; {len(wanted) - len(mutants)} did not compile", flush=True)
     return problems + len(gone), *total
-
-
-def tool_builds(lesson, mutants, options):
-    for preset in checks.TOOLS.values():
-        build = options.build.parent / preset
-        if not (build / "build.ninja").exists():
-            subprocess.run(["cmake", "--preset", build.name, "-B", str(build)], cwd=runs.ROOT, stdout=subprocess.DEVNULL, check=True)
-        solutions.write_solutions(lesson, mutants, build)
-        ok, words = runs.build(build, [f"{lesson.target}_gpu_solutions"])
-        if not ok:
-            raise Mistake("\n".join(words))
 
 
 def run(options):

@@ -19,11 +19,12 @@ import concurrent.futures
 import os
 import pathlib
 
+from bugs import LEVELS
 from course_builds import exercise_folder
 
 from . import runs
 from .lesson import Lesson, Mistake, wrapped
-from .solutions import LEVELS, wrong_solutions
+from .solutions import wrong_solutions
 
 
 class Repair(Lesson):

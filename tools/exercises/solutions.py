@@ -1,94 +1,42 @@
 """exercise.py check: every test of an exercise can fail, and says something useful when it does.
 
-lessons/NN_topic/test/wrong_solutions.txt has wrong solutions, a paragraph each:
-
-    block_pool.cpp: the block freed first comes first
-    - return free_.back();
-    + return free_.front();
-    says: found +0
-
-The code after the minus signs is once in the file, in a function of the exercise; what is after the plus signs
-takes its place. Then one of the step's tests fails, and what the learner is shown matches `says:`. A line
-`found by: races` (bounds, divergence) names the tool of the simulated GPU that finds it, instead of the tests;
-`launch rule` is launch.cuh's first rule, which no test can see. A line `easy:`, `middle:` or `hard:` has what a user
-would say of it: then ./course repair (repair.py) gives it to learners.
+Wrong solutions are the bugs of lessons/NN_topic/test/bugs.txt that have a line `says:` (tools/bugs.py). Each is in a
+function of the exercise.
 
 All of a lesson's solutions are built into one program: each function begins with a switch over its versions, and
 two environment variables say how many steps are written and which wrong solution is active."""
 import collections
 import concurrent.futures
-import dataclasses
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
+import bugs
+
 from . import checks, runs, substitution
 from .lesson import ROOT, Lesson, Mistake, all_lessons
 
 FEWEST, FEWEST_IN_KERNELS = 6, 2
 TOOLS = checks.TOOLS
-LEVELS = ("easy", "middle", "hard")
 DIVERGENCE = re.compile(r"not every thread comes|deadlock|the mask |meet in different calls")
 
 
-@dataclasses.dataclass
-class Wrong:
-    number: int
-    file: str
-    what: str
-    old: str
-    new: str
-    says: str
-    found_by: str = "tests"
-    step: object = None
-    function: object = None
-    level: str = ""
-    symptom: str = ""
-    shown_as = ""  # what the compiler calls its file; empty: by the file's name
-
-    def in_place(self, source):
-        pattern = re.compile(r"\s+".join(map(re.escape, self.old.split())))
-        places = list(pattern.finditer(source))
-        if len(places) != 1:
-            raise Mistake(f"'{self.what}': its code is {len(places)} times in {self.file}, wanted once:\n{self.old}")
-        return places[0].start(), source[: places[0].start()] + self.new + source[places[0].end() :]
-
-
 def wrong_solutions(lesson):
-    path = lesson.folder / "test" / "wrong_solutions.txt"
-    paragraphs = path.read_text(encoding="utf-8").strip().split("\n\n") if path.exists() else []
-    found = []
-    for paragraph in paragraphs:
-        lines = [line for line in paragraph.split("\n") if not line.startswith("#")]
-        if not lines:
-            continue
-        file, _, what = lines[0].partition(": ")
-        parts = collections.defaultdict(list)
-        for line in lines[1:]:
-            match = re.match(r"([-+]|says:|found by:|easy:|middle:|hard:) ?(.*)", line)
-            if not match:
-                raise Mistake(f"'{lines[0]}': found '{line}', wanted '- CODE', '+ CODE', 'says: ...' or 'found by: ...'")
-            parts[match[1]].append(match[2])
-        wrong = Wrong(len(found) + 1, file, what, "\n".join(parts["-"]), "\n".join(parts["+"]), "".join(parts["says:"]),
-                      "".join(parts["found by:"]) or "tests")
-        if not what or not wrong.old or not wrong.says or wrong.found_by not in ("tests", "divergence", "launch rule", *TOOLS):
-            raise Mistake(f"'{lines[0]}': wanted 'FILE: WHAT', '- CODE', 'says: ...', and 'found by:' races, bounds, divergence or launch rule")
-        wrong.level = next((level for level in LEVELS if f"{level}:" in parts), "")
-        wrong.symptom = "".join(parts[f"{wrong.level}:"])
-        if wrong.level and wrong.found_by != "tests":
-            raise Mistake(f"'{lines[0]}': found '{wrong.level}:' at what {wrong.found_by} finds, wanted it where a test does")
-        at, _ = wrong.in_place(lesson.own(file))
+    """Of the lesson's list, each with its number and its step."""
+    found = [bug for bug in bugs.bugs_of(lesson.folder / "test" / "bugs.txt") if bug.says]
+    for number, wrong in enumerate(found, 1):
+        at, _ = wrong.in_place(lesson.own(wrong.file))
+        wrong.number = number
         for step in lesson.steps:
             for function in step.functions:
-                if function.file == file:
-                    _, begin, end = function.span(lesson.own(file))
+                if function.file == wrong.file:
+                    _, begin, end = function.span(lesson.own(wrong.file))
                     if begin <= at < end:
                         wrong.step, wrong.function = step, function
         if not wrong.step:
-            raise Mistake(f"'{what}': its code is in no function of the exercise")
-        found.append(wrong)
+            raise Mistake(f"'{wrong.what}': its code is in no function of the exercise")
     return found
 
 
@@ -143,13 +91,17 @@ def build_solutions(wrongs_of, options):
             if wrong.found_by in TOOLS and is_shown(wrong, options):
                 builds[options.build.parent / TOOLS[wrong.found_by]][lesson] = {f"{lesson.target}_gpu_solutions"}
     for build, targets in builds.items():
-        if not (build / "build.ninja").exists():
-            subprocess.run(["cmake", "--preset", build.name, "-B", str(build)], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
-        for lesson in targets:
-            write_solutions(lesson, wrongs_of[lesson], build)
-        ok, words = runs.build(build, sorted(set().union(*targets.values())))
-        if not ok:
-            raise Mistake("\n".join(["the solutions do not compile:", *words]))
+        build_in(build, {lesson: wrongs_of[lesson] for lesson in targets}, set().union(*targets.values()))
+
+
+def build_in(build, wrongs_of, targets):
+    if not (build / "build.ninja").exists():
+        subprocess.run(["cmake", "--preset", build.name, "-B", str(build)], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    for lesson, wrongs in wrongs_of.items():
+        write_solutions(lesson, wrongs, build)
+    ok, words = runs.build(build, sorted(targets))
+    if not ok:
+        raise Mistake("\n".join(["the solutions do not compile:", *words]))
 
 
 def is_wanted(step, options):
