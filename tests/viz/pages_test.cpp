@@ -146,6 +146,19 @@ void follow_filled(viz::Session& session, int clicks) {
   }
 }
 
+/// The part of a picture whose boxes look different than before, or are new.
+float changed_part(const viz::Scene& before, const viz::Scene& after) {
+  float area = 0;
+  for (const viz::Shape& shape : after.shapes()) {
+    const viz::Shape* const was = before.find(shape.id);
+    const bool same = was != nullptr && was->at == shape.at && was->fill == shape.fill &&
+                      was->edge == shape.edge && was->pattern == shape.pattern;
+    if (shape.kind == viz::Shape::Kind::kBox && !shape.over && !same)
+      area += shape.at.w * shape.at.h;
+  }
+  return area / (after.room().w * after.room().h);
+}
+
 }  // namespace
 
 TEST_CASE("who clicks the filled button only sees what the lesson is about") {
@@ -162,6 +175,9 @@ TEST_CASE("who clicks the filled button only sees what the lesson is about") {
     if (session.page().actions().empty()) continue;
     ++num_pages;
     REQUIRE(seen.contains(lesson));
+    const viz::Scene opened = session.page().scene({});
+    follow_filled(session, 1);
+    CHECK(changed_part(opened, session.page().scene({})) > 0.04f);
     int64_t most = 0;
     for (int i = 0; i < 20 || (i < 60 && most == 0); ++i) {
       follow_filled(session, 1);
