@@ -180,8 +180,8 @@ class Page {
   /// page's state. Returns that.
   std::string field(Ui& ui, const std::string& verb, const std::string& argument);
 
-  /// Name of the shape that the mouse selected last ("A"); empty if there is none. Buttons are for
-  /// that. It is no state of the page: it may be gone.
+  /// Name of the shape that the mouse, or a command that made it, selected last ("A"); empty if
+  /// there is none. Buttons are for that. It is no state of the page: it may be gone.
   const std::string& selected() const { return selected_; }
   void select(std::string what) { selected_ = std::move(what); }
 

@@ -73,12 +73,18 @@ void SharingPage::declare_simulator() {
        {"new",
         {name},
         "a sequence NAME with an empty table; it takes no block before its first token",
-        [this](auto& w) { return simulator_->add(w[0].text); },
+        [this](auto& w) {
+          select(w[0].text);
+          return simulator_->add(w[0].text);
+        },
         [this](auto& w) { return simulator_->all().why_not_add(w[0].text); }},
        {"fork",
         {name, viz::words("NEW", 1, Simulator::kMaxSequences - 1)},
         "new sequences with the tokens of NAME in the same blocks: none is taken, none copied",
-        [this](auto& w) { return simulator_->fork(w[0].text, viz::texts(w, 1)); },
+        [this](auto& w) {
+          select(w.back().text);
+          return simulator_->fork(w[0].text, viz::texts(w, 1));
+        },
         [this](auto& w) {
           simulator_->all().at(w[0].text);
           return simulator_->all().why_not_add(viz::texts(w, 1));
@@ -181,19 +187,11 @@ void SharingPage::refused(const viz::Command& command, const std::string& why) {
   before_ = now_;
 }
 
-/// The last sequence with no block yet, or whose last one others hold, too; null if none.
-const viz::TableCard* SharingPage::to_write() const {
-  const auto found = std::find_if(now_.tables.rbegin(), now_.tables.rend(), [](const auto& one) {
-    return !one.ended && (one.ref_cnts.empty() || one.ref_cnts.back() > 1);
-  });
-  return found == now_.tables.rend() ? nullptr : &*found;
-}
-
-/// The sequence that the buttons are for: the selected one, or the one to write, or the last.
+/// The sequence that the buttons are for, framed in the picture: the one that was clicked or made
+/// last, or, if that is gone, the last one there is.
 std::string SharingPage::chosen() const {
   if (viz::find_card(now_.tables, selected()) != nullptr || now_.tables.empty()) return selected();
-  const viz::TableCard* const one = to_write();
-  return (one != nullptr ? *one : now_.tables.back()).sequence.name;
+  return now_.tables.back().sequence.name;
 }
 
 std::vector<viz::Counter> SharingPage::counters() const {
@@ -254,15 +252,15 @@ std::vector<viz::Button> SharingPage::actions() const {
       fork(3, "Fork x3", 'X'),
       {name + "/write", "Write", fmt::format("write {} {}", name, next_word(one)), "", 'W'},
       {name + "/free", "Free", "free " + name, "", 'E'}};
-  const viz::TableCard* const next = to_write();
-  const std::string writer = next != nullptr ? next->sequence.name : name;
-  const bool full = !why_not(viz::parse_command("write " + writer + " on")).empty();
+  const std::vector<int>& ref_cnts = viz::find_card(now_.tables, name)->ref_cnts;
+  const bool to_write = ref_cnts.empty() || ref_cnts.back() > 1;
+  const bool full = !why_not(viz::parse_command("write " + name + " on")).empty();
   viz::Button &forks = row[3], &writes = row[5], &frees = row[6];
   viz::Button& asked = full                                 ? frees
-                       : next != nullptr                    ? writes
+                       : to_write                           ? writes
                        : manager().pool().num_shared() == 0 ? forks
                                                             : frees;
-  asked.asked = &asked != &writes || writer == name;  // else it is another one's turn
+  asked.asked = true;
   return row;
 }
 

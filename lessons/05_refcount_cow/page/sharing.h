@@ -56,7 +56,6 @@ class SharingPage : public viz::PoolPage<Shown, PoolSize, LiveSharing> {
     return live_.running() ? live_.manager() : simulator_->manager();
   }
   std::vector<BlockCopy> copies() const;
-  const viz::TableCard* to_write() const;
   std::string chosen() const;
 
   std::unique_ptr<Simulator> simulator_;
