@@ -96,7 +96,7 @@ TEST_CASE_FIXTURE(Fixture, "what happened is said in plain words") {
         "B now shares the 4 blocks of A, and nothing is copied; 4 saved by sharing");
   CHECK(run("fork A C D") ==
         "C, D now share the 4 blocks of A, and nothing is copied; 12 saved by sharing");
-  CHECK(run("free D") == "free D: 0 blocks back to the pool, 4 held by others");
+  CHECK(run("free D") == "D ends and gives 0 blocks back to the pool; others hold 4");
   CHECK(run("append A 1") == "A grows by 1 token: 1 new block");
   run("fork A E");
   CHECK(run("append E 2") ==
