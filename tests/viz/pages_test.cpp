@@ -174,7 +174,6 @@ TEST_CASE("who clicks the filled button only sees what the lesson is about") {
     CAPTURE(lesson);
     if (session.page().actions().empty()) continue;
     ++num_pages;
-    REQUIRE(seen.contains(lesson));
     const viz::Scene opened = session.page().scene({});
     follow_filled(session, 1);
     CHECK(changed_part(opened, session.page().scene({})) > 0.04f);
@@ -301,6 +300,7 @@ TEST_CASE_FIXTURE(Fixture, "play lets a live run go on until it has ended, and n
   shell.session().seconds_per_step = 0;
   ui.type(' ');
   for (int i = 0; i < 40; ++i) ui.frame();
+  CHECK_FALSE(shell.probe().controls.contains("more"));  // it would be empty
   CHECK(shell.probe().controls.at("live/step").x == x);
   CHECK(*shell.session().page().counter("generated") == 40);
   CHECK_FALSE(shell.session().playing);

@@ -26,7 +26,7 @@ SharingPage::SharingPage(const viz::PageContext& context)
            .summary =
                "A fork shares its parent's blocks. A write into a shared block copies it first.",
            .opening = {"new A", "write A \"The sky was dark and it\""},
-           .tall = 325},
+           .tall = 440},
           context) {
   declare_simulator();
   const std::vector<viz::Argument> args{viz::number("N", 1, 8).field("sequences", "3"),
@@ -63,7 +63,12 @@ void SharingPage::declare_simulator() {
         "NAME grows by the words of TEXT, each a token",
         [this](auto& w) {
           const std::vector<std::string> words = viz::words_of(w[1].text);
-          return simulator_->append({w[0].text}, static_cast<int>(words.size()), words);
+          std::string story =
+              simulator_->append({w[0].text}, static_cast<int>(words.size()), words);
+          for (const auto& one : simulator_->all()) {  // the next one's turn
+            if (is_to_write(one)) select(one.name);
+          }
+          return story;
         },
         [this](auto& w) {
           const int words = viz::words_in(w[1].text);
@@ -115,7 +120,7 @@ std::string SharingPage::start_live(bool beams, const viz::Words& words) {
               {.block_size = settings_.block_size, .num_blocks = settings_.num_blocks});
   watched_ = fmt::format("{} \"{}\"", beams ? "Beam search from" : "Samples of", words[1].text);
   told_ = live_.story();
-  return fmt::format("{} of \"{}\": {}", beams ? "beam search" : "samples", words[1].text, told_);
+  return watched_ + ": " + told_;
 }
 
 Shown SharingPage::look() {
@@ -187,8 +192,14 @@ void SharingPage::refused(const viz::Command& command, const std::string& why) {
   before_ = now_;
 }
 
+/// Whether its next token goes into its first block, or after tokens that others hold, too.
+bool SharingPage::is_to_write(const Simulator::Sequence& one) const {
+  const auto ids = manager().table(one.number).block_ids();
+  return ids.empty() || manager().pool().ref_cnt(ids.back()) > 1;
+}
+
 /// The sequence that the buttons are for, framed in the picture: the one that was clicked or made
-/// last, or, if that is gone, the last one there is.
+/// last, or whose turn to write it is; or, if that is gone, the last one there is.
 std::string SharingPage::chosen() const {
   if (viz::find_card(now_.tables, selected()) != nullptr || now_.tables.empty()) return selected();
   return now_.tables.back().sequence.name;
@@ -252,12 +263,10 @@ std::vector<viz::Button> SharingPage::actions() const {
       fork(3, "Fork x3", 'X'),
       {name + "/write", "Write", fmt::format("write {} {}", name, next_word(one)), "", 'W'},
       {name + "/free", "Free", "free " + name, "", 'E'}};
-  const std::vector<int>& ref_cnts = viz::find_card(now_.tables, name)->ref_cnts;
-  const bool to_write = ref_cnts.empty() || ref_cnts.back() > 1;
   const bool full = !why_not(viz::parse_command("write " + name + " on")).empty();
   viz::Button &forks = row[3], &writes = row[5], &frees = row[6];
   viz::Button& asked = full                                 ? frees
-                       : to_write                           ? writes
+                       : is_to_write(one)                   ? writes
                        : manager().pool().num_shared() == 0 ? forks
                                                             : frees;
   asked.asked = true;

@@ -56,6 +56,7 @@ class SharingPage : public viz::PoolPage<Shown, PoolSize, LiveSharing> {
     return live_.running() ? live_.manager() : simulator_->manager();
   }
   std::vector<BlockCopy> copies() const;
+  bool is_to_write(const Simulator::Sequence& one) const;
   std::string chosen() const;
 
   std::unique_ptr<Simulator> simulator_;
