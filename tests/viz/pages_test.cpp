@@ -163,10 +163,10 @@ float changed_part(const viz::Scene& before, const viz::Scene& after) {
 
 TEST_CASE("who clicks the filled button only sees what the lesson is about") {
   const std::map<std::string, std::string> seen{
-      {"01", "generated"}, {"02", "waiting"},  {"03", "used"},     {"05", "copies"},
-      {"06", "found"},     {"07", "revived"},  {"08", "ended"},    {"09", "accepted"},
-      {"10", "hit"},       {"11", "hit.host"}, {"12", "restored"}, {"13", "found"},
-      {"14", "changed"}};
+      {"01", "generated"}, {"02", "waiting"}, {"03", "used"},     {"04", "done"},
+      {"05", "copies"},    {"06", "found"},   {"07", "revived"},  {"08", "ended"},
+      {"09", "accepted"},  {"10", "hit"},     {"11", "hit.host"}, {"12", "restored"},
+      {"13", "found"},     {"14", "changed"}};
   size_t num_pages = 0;
   for (auto& page : viz::make_pages({.model_dir = KV_SOURCE_DIR "/models/tiny", .device = "cpu"})) {
     viz::Session session(std::move(page));
