@@ -42,7 +42,8 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
     return at;
   };
   const float tabs = layout.on_phone ? kFinger : 32;
-  if (parts.tabs && !sideways) layout.tabs = from_top(tabs);
+  const bool tabs_beside = sideways && width >= 760;
+  if (parts.tabs && !tabs_beside) layout.tabs = from_top(tabs);
   if (parts.player) {
     const float rows = upright && parts.film ? 2 * kFinger + kGap : kFinger;
     layout.player = from_bottom(kEdge, inner, layout.on_phone ? rows : 36);
@@ -54,9 +55,10 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
   const float wide = upright || !parts.side ? inner : inner - side - 12;
   if (sideways && parts.side) {  // the sentence is below the controls
     const float words = std::round(0.3f * (bottom - top));
-    layout.tabs = {kEdge + inner - side, top, side, parts.tabs ? tabs : 0};
-    const float below = parts.tabs ? layout.tabs.bottom() + kGap : top;
-    layout.side = {layout.tabs.x, below, side, bottom - below - kGap - words};
+    const float x = kEdge + inner - side;
+    if (parts.tabs && tabs_beside) layout.tabs = {x, top, side, tabs};
+    const float below = std::max(top, layout.tabs.bottom() + kGap);
+    layout.side = {x, below, side, bottom - below - kGap - words};
     layout.sentence = {layout.side.x, layout.side.bottom() + kGap, side, words};
   } else {
     if (upright && parts.actions) {
@@ -66,8 +68,7 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
     layout.sentence = from_bottom(kEdge, inner, upright ? 68.0f : height < 720 ? 46.0f : 54.0f);
     if (parts.side && !upright) layout.side = {kEdge + inner - side, top, side, bottom - top};
   }
-  if (parts.actions && !upright)
-    layout.actions = from_bottom(kEdge, wide, sideways ? kFinger : kActions);
+  if (parts.actions && !upright) layout.actions = from_bottom(kEdge, wide, sideways ? kFinger : 38);
   layout.main = {kEdge, top, wide, bottom - top};
   if (upright && parts.side) {  // the picture, and below it enough of the rest to be noticed
     layout.page = layout.main;

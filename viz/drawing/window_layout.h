@@ -24,8 +24,7 @@ struct WindowLayout {
   bool on_phone = false;  // controls have room for a finger, and the picture scrolls
   bool upright = false;   // a phone held upright
 };
-inline constexpr float kFinger = 44;   // points: the least height of a control on a phone
-inline constexpr float kActions = 38;  // the height of a large button elsewhere
+inline constexpr float kFinger = 44;  // points: the least height of a control on a phone
 /// What there is in the window; what there is not leaves its room to the picture.
 struct Parts {
   bool tabs = true, actions = false, side = true, player = true;

@@ -114,9 +114,7 @@ std::string WalkPage::start(const std::string& prompt, int num_tokens) {
   tokens_ = std::move(tokens);
   prompt_ = prompt;
   texts_.clear();
-  for (const int32_t token : tokens_) {
-    texts_.push_back(shown_word(model_.word(token)));
-  }
+  for (const int32_t token : tokens_) texts_.push_back(shown_word(model_.word(token)));
   position_ = 0;
   walk({});
   sizes_ = {options_.block_size};
@@ -227,6 +225,7 @@ std::vector<viz::Button> WalkPage::actions() const {
 
 void WalkPage::draw(viz::Ui& ui) {
   form(ui, {"walk/start", "Walk", "walk"});
+  if (!walk_) return;
   form(ui, {"head/set", "Look there", "head"});
   choice(ui, "Blocks of", viz::one_of("blocks", {1, 4, 16, 64}));
 }
