@@ -148,7 +148,8 @@ class Page {
   /// Large buttons below the picture, mostly for what is selected; one of them at most is asked
   /// for. They have keys other than those of the window (Shell::typed).
   virtual std::vector<Button> actions() const { return {}; }
-  /// The other buttons and fields. Never changes the state: controls queue commands.
+  /// The other buttons and fields, not shown during a live run. Never changes the state: controls
+  /// queue commands.
   virtual void draw(Ui& ui) = 0;
 
   const PageInfo& info() const { return info_; }

@@ -200,15 +200,14 @@ void Shell::draw_films(const Room& room, bool in_column) {
 void Shell::draw_controls() {
   Page& page = session().page();
   const bool live = page.why_not(parse_command("stop")).empty(), acts = !page.actions().empty();
-  if (live) {
-    ui_.hint("The engine runs. What can be changed here is back after Stop.");
-  } else if (acts && ui_.shell_button("more", shows_more_ ? "Less" : "More",
-                                      "Rarer commands, and fields")) {
+  if (live) ui_.hint("The engine runs. What can be changed here is back after Stop.");
+  if (!live && acts &&
+      ui_.shell_button("more", shows_more_ ? "Less" : "More", "Rarer commands, and fields")) {
     shows_more_ = !shows_more_;
     to_side_ = shows_more_ && upright_;
   }
   const size_t queued = ui_.num_commands();
-  if (live || !acts || shows_more_) page.draw(ui_);
+  if (!live && (!acts || shows_more_)) page.draw(ui_);
   if (ui_.num_commands() > queued) pressed_below_ = upright_;
   ui_.divider();
 }

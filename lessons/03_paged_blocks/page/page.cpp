@@ -195,7 +195,6 @@ std::vector<viz::Button> PagedPage::actions() const {
 }
 
 void PagedPage::draw(viz::Ui& ui) {
-  if (live_.running()) return;
   choice(ui, "Blocks x slots",
          {{"resize 24 4", "24 x 4", "resize 24 4"}, {"resize 64 16", "64 x 16", "resize 64 16"}});
   form(ui, {"resize", "New pool", "resize"});

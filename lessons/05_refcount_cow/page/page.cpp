@@ -38,7 +38,7 @@ SharingPage::SharingPage(const viz::PageContext& context)
                {"live beams", args,
                 "the N best continuations by log probability: beams fork and die at every step",
                 [this](auto& w) { return start_live(true, w); }}});
-  declare(live_.step_and_stop([this] { return told_ = live_.story(); }));
+  declare(live_.step_and_stop([this] { return live_.story(); }));
   reset();
 }
 
@@ -118,9 +118,8 @@ std::string SharingPage::begin() {
 std::string SharingPage::start_live(bool beams, const viz::Words& words) {
   live_.watch(beams, words[0].number, words[1].text, words[2].number,
               {.block_size = settings_.block_size, .num_blocks = settings_.num_blocks});
-  watched_ = fmt::format("{} \"{}\"", beams ? "Beam search from" : "Samples of", words[1].text);
-  told_ = live_.story();
-  return watched_ + ": " + told_;
+  return fmt::format("{} \"{}\": {}", beams ? "Beam search from" : "Samples of", words[1].text,
+                     live_.story());
 }
 
 Shown SharingPage::look() {
@@ -274,7 +273,6 @@ std::vector<viz::Button> SharingPage::actions() const {
 }
 
 void SharingPage::draw(viz::Ui& ui) {
-  if (live_.running()) return ui.hint(watched_ + ".");
   if (const std::string name = chosen(); simulator_->all().find(name) != nullptr) {
     ui.heading("All sequences");
     buttons(ui, {{"all/append 1", "+1", "append all 1"}, {"all/append 4", "+4", "append all 4"}});

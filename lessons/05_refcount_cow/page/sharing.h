@@ -60,7 +60,6 @@ class SharingPage : public viz::PoolPage<Shown, PoolSize, LiveSharing> {
   std::string chosen() const;
 
   std::unique_ptr<Simulator> simulator_;
-  std::string watched_, told_;  // of the live run: what it continues, and what it did last
 };
 
 }  // namespace lesson05

@@ -233,7 +233,6 @@ std::vector<viz::Button> PrefixPage::actions() const {
 }
 
 void PrefixPage::draw(viz::Ui& ui) {
-  if (live_.running()) return;
   const std::vector<std::string> names = asked_.all().free_names(2);
   form(ui, {"ask", "Ask", "ask " + names[0]});
   form(ui, {"set bits", "Weaken the hash", "bits"});

@@ -255,7 +255,6 @@ std::vector<viz::Button> EvictionPage::actions() const {
 }
 
 void EvictionPage::draw(viz::Ui& ui) {
-  if (live_.running()) return;
   const std::string name = asked_.all().free_name(), words = field(ui, "ask", "WORDS");
   buttons(ui, {{"ask", "Ask", viz::Command{.verb = "ask", .args = {name, words}}.text()},
                {"ask salted", "with a salt",

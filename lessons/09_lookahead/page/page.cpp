@@ -179,7 +179,6 @@ std::vector<viz::Button> LookaheadPage::actions() const {
 }
 
 void LookaheadPage::draw(viz::Ui& ui) {
-  if (live_.running()) return;
   form(ui, {"new", "New request", "new " + shown_.asked.free_name()});
   choice(ui, "Guesses at most", viz::one_of("guesses", {0, 2, 4, 8}));
   choice(ui, "Blocks in the pool",

@@ -179,7 +179,6 @@ std::vector<viz::Button> HostTierPage::actions() const {
 }
 
 void HostTierPage::draw(viz::Ui& ui) {
-  if (live_.running()) return;
   std::string next = selected();  // the conversation whose request comes
   const Asked* asked = shown_.asked.find(next);
   if (asked == nullptr || asked->is_there()) {
