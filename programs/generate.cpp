@@ -29,7 +29,7 @@ void add_model_options(CommandLine& command, GenerateOptions& options) {
   command
       .value("--device NAME", options.device,
              "where to compute: cpu, cuda, or auto (CUDA if a usable GPU is there)")
-      .one_of({"cpu", "cuda", "auto"});
+      .one_of({"cpu", "cuda", "auto"}, "; a GPU is called cuda");
   command
       .value("--kernel NAME", options.kernel,
              "of attention: fast, or plain, the one that the lessons' texts walk through")

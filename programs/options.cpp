@@ -140,10 +140,9 @@ class Help : public CLI::Formatter {
     const std::string text =
         option->get_description() + (limits.empty() ? "" : " (" + limits + ")");
     const size_t column = get_column_width();
-    if (name.size() + 2 <= column) {
-      return name + std::string(column - name.size(), ' ') + text + "\n";
-    }
-    return name + "\n" + std::string(column, ' ') + text + "\n";
+    const bool fits = name.size() + 2 <= column;
+    name += fits ? std::string(column - name.size(), ' ') : "\n" + std::string(column, ' ');
+    return name + text + "\n";
   }
 };
 
@@ -193,12 +192,12 @@ Option& Option::over(double limit, double largest) {
   return *this;
 }
 
-Option& Option::one_of(const std::vector<std::string>& names) {
+Option& Option::one_of(const std::vector<std::string>& names, const std::string& hint) {
   std::string range;
   for (size_t i = 0; i < names.size(); ++i) {
     range += (i == 0 ? "" : i + 1 < names.size() ? ", " : " or ") + names[i];
   }
-  option_->check(validator(range, "", [=](const std::string& text) {
+  option_->check(validator(range + hint, "", [=](const std::string& text) {
     return std::find(names.begin(), names.end(), text) != names.end();
   }));
   return *this;

@@ -25,7 +25,8 @@ class Option {
   Option& real_between(double smallest, double largest);
   /// Real numbers over `limit` and up to `largest`.
   Option& over(double limit, double largest);
-  Option& one_of(const std::vector<std::string>& names);
+  /// `hint` ends the message about another name.
+  Option& one_of(const std::vector<std::string>& names, const std::string& hint = "");
   Option& not_empty();
   /// A file to be written: its folder must be there. So no work is done and then lost.
   Option& output_file();

@@ -159,11 +159,10 @@ class Call:
             self.take_lesson(words[0] if words else "")
 
     def take_lesson(self, first):
-        """Takes the lesson's number out of the words, and refuses another word in its place."""
+        """Takes the lesson's number, or its name, out of the words, and refuses another word in its place."""
         command = self.command
-        folder = re.fullmatch(r"(?:lessons/)?((\d\d)_\w+)/?", first)  # as 05_refcount_cow
-        if folder and (ROOT / "lessons" / folder[1]).is_dir():
-            first = folder[2]
+        numbers = {name: folder.name[:2] for folder in lesson_folders() for name in (folder.name, folder.name[3:])}
+        first = numbers.get(first.removeprefix("lessons/").rstrip("/"), first)
         if first.isdecimal():
             self.lesson = lesson_number(first)
             self.typed += f" {int(first)}"
@@ -171,8 +170,8 @@ class Call:
         elif self.wants_help or first in command.others:
             pass
         elif first and not first.startswith("-"):
-            wanted = " or ".join(["a lesson's number", *command.others])
-            meant = guess(first, [*command.others, *options_in(explanation(self))])
+            wanted = " or ".join(["a lesson's number or name", *command.others])
+            meant = guess(first, [*command.others, *numbers, *options_in(explanation(self))])
             die(f"{command.name}: found '{first}', wanted {wanted};{meant} ./course help lists the lessons")
         elif command.words.startswith("N"):
             die(f"which lesson's? For example: {self.typed} 3; {self.typed} --help says more")

@@ -38,7 +38,7 @@ class NamedTables {
   // Each says in plain words what happened. Names are of all(), or may be added to it.
   std::string add(const std::string& name) {
     all_.add(name, {{}, manager_.add_sequence()});
-    return fmt::format("new {}: an empty table, no block", name);
+    return fmt::format("{} comes with an empty table: it holds no block yet", name);
   }
   std::string free(const std::string& name) {
     const int number = all_.at(name).number, num_held = manager_.table(number).num_blocks();
@@ -47,9 +47,9 @@ class NamedTables {
     all_.erase(name);
     const int num_freed = manager_.pool().num_free() - free_before;
     const std::string shared =
-        num_freed < num_held ? fmt::format(", {} held by others", num_held - num_freed) : "";
-    return fmt::format("free {}: {} back to the pool{}", name, kv::count_of(num_freed, "block"),
-                       shared);
+        num_freed < num_held ? fmt::format("; others hold {}", num_held - num_freed) : "";
+    return fmt::format("{} ends and gives {} back to the pool{}", name,
+                       kv::count_of(num_freed, "block"), shared);
   }
 
   /// Name of a sequence's next token, unless a word is given for it.

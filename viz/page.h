@@ -148,7 +148,8 @@ class Page {
   /// Large buttons below the picture, mostly for what is selected; one of them at most is asked
   /// for. They have keys other than those of the window (Shell::typed).
   virtual std::vector<Button> actions() const { return {}; }
-  /// The other buttons and fields. Never changes the state: controls queue commands.
+  /// The other buttons and fields, not shown during a live run. Never changes the state: controls
+  /// queue commands.
   virtual void draw(Ui& ui) = 0;
 
   const PageInfo& info() const { return info_; }
@@ -180,8 +181,8 @@ class Page {
   /// page's state. Returns that.
   std::string field(Ui& ui, const std::string& verb, const std::string& argument);
 
-  /// Name of the shape that the mouse selected last ("A"); empty if there is none. Buttons are for
-  /// that. It is no state of the page: it may be gone.
+  /// Name of the shape that the mouse, or a command that made it, selected last ("A"); empty if
+  /// there is none. Buttons are for that. It is no state of the page: it may be gone.
   const std::string& selected() const { return selected_; }
   void select(std::string what) { selected_ = std::move(what); }
 

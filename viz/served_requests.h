@@ -58,10 +58,10 @@ int num_rows(const Output& pass) {
   return rows;
 }
 
-/// "pass 3: 12 tokens of 2 requests"
+/// "pass 3 ran 12 tokens of 2 requests"
 template <class Output>
 std::string told_of(int number, const Output& pass) {
-  return fmt::format("pass {}: {} of {}", number, kv::count_of(num_rows(pass), "token"),
+  return fmt::format("pass {} ran {} of {}", number, kv::count_of(num_rows(pass), "token"),
                      kv::count_of(std::ssize(pass.chunks), "request"));
 }
 

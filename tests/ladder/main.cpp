@@ -150,8 +150,7 @@ std::vector<ladder::Lesson> lessons_named(const std::string& list) {
     const auto found = std::ranges::find(ladder::lessons(), fmt::format("{:0>2}", number),
                                          &ladder::Lesson::number);
     if (found == ladder::lessons().end()) {
-      kv::user_error("--lessons {}: there is no lesson '{}', wanted numbers as in 3,4", list,
-                     number);
+      kv::user_error("--lessons {}: there is no lesson '{}', wanted a list: 3,4,5", list, number);
     }
     named.push_back(*found);
   }

@@ -60,7 +60,7 @@ TEST_CASE("wrong numbers and unknown options give one line and exit code 2") {
     check_refused(program, "$P --top-p 1.01", "--top-p");
     check_refused(program, "$P --top-k -1", "--top-k");
     check_refused(program, "$P --seed -1", "--seed");
-    check_refused(program, "$P --device tpu", "wanted cpu, cuda or auto");
+    check_refused(program, "$P --device gpu", "wanted cpu, cuda or auto; a GPU is called cuda");
     check_refused(program, "$P --window -1", "--window");
     check_refused(program, "$P --full-every x", "--full-every");
     check_refused(program, "$P --fly", "--fly");

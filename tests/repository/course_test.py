@@ -31,6 +31,7 @@ help exercise 3       | again whenever a file is saved
 kernel --help         | two threads at one place with nothing that orders them
 help run              | explains its options once it is built: ./course build ladder$
 run 05_refcount_cow -h | explains its options once it is built: ./course build lesson05$
+run paged_blocks -h   | explains its options once it is built: ./course build lesson03$
 run 5 --help          | ^options:\\n  --mine +your files
 completion words ex   | ^exercise$
 completion words run '' | ^12$
@@ -52,19 +53,18 @@ help rum              | did you mean ./course run\\?
 5                     | did you mean ./course run 5\\?
 viz 99                | error: there is no lesson 99
 run --repair          | which lesson's
-kernel 99 --races     | error: there is no lesson 99
 help run 99           | error: there is no lesson 99
 run 18446744073709551617 | error: there is no lesson 18446744073709551617
 build -j4             | ^error: build: found '-j4', wanted names of targets
 watch                 | ^error: .* ./course watch instruments/watch/example.kvevents; or a server's events: ./course serve --kv
 replay                | ^error: .* ./course replay instruments/replay/example.jsonl$
-run rum               | found 'rum', wanted a lesson's number; ./course help lists
-viz warpp             | found 'warpp', wanted .*; did you mean warp\\?
-test lnog             | found 'lnog', wanted a lesson's number; did you mean --long\\?
+run rum               | found 'rum', wanted a lesson's number or name; ./course help lists
+viz pagd_blocks       | found 'pagd_blocks', wanted .*; did you mean paged_blocks\\?
+test lnog             | found 'lnog', wanted a lesson's number or name; did you mean --long\\?
 test 5 --lnog         | unknown option '--lnog'; did you mean --long\\?
 test -L cpu abc       | error: unexpected 'abc'; ./course test 5
 bench 3 --road        | error: ./course bench 3: no road here
-bench abc             | found 'abc', wanted a lesson's number or gpu;
+bench abc             | found 'abc', wanted a lesson's number or name or gpu;
 kernel                | which lesson's\\? For example: ./course kernel 3;
 exercise --watch      | which lesson's\\? For example: ./course exercise 3;
 kernel 3 --race       | unknown option '--race'; did you mean --races\\?

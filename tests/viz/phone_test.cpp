@@ -46,7 +46,7 @@ TEST_CASE("in a window as narrow as a phone nothing lies on anything else") {
     }
     for (const auto& named : shell.probe().controls) {
       CAPTURE(named.first);
-      if (named.second.is_button) CHECK(named.second.h >= 32);  // as large as a finger
+      if (named.second.is_button) CHECK(named.second.h >= 44);  // as large as a finger
     }
     const viz::Probe::Control& shape = shell.probe().controls.at("one 0");
     CHECK(shape.x + shape.w < wide);  // the picture is drawn smaller
@@ -143,7 +143,7 @@ TEST_CASE("on a phone held sideways controls have room for a finger, beside the 
     }
     for (const auto& named : shell.probe().controls) {
       CAPTURE(named.first);
-      if (named.second.is_button) CHECK(named.second.h >= 32);
+      if (named.second.is_button) CHECK(named.second.h >= 44);
     }
   }
   CHECK_FALSE(viz::window_layout(1280, 400).on_phone);  // a low window of a desktop

@@ -52,7 +52,7 @@ inline int check_told(const std::string& told, const Counts& before, const Count
   };
   const std::vector<Claim> claims{
       {R"((\d+|no) new blocks?\b)", {"free"}, grown("free", -1)},
-      {R"(: (new) block \d)", {"free"}, grown("free", -1)},
+      {R"(the (new) block \d)", {"free"}, grown("free", -1)},
       {R"((\d+) blocks? back to the pool)", {"free"}, grown("free")},
       {R"((\d+) blocks? in use)", {"used"}, now("used")},
       {R"(needs \d+ blocks?(?: to start)?, (\d+|none) (?:is|are) free(?!:))",
@@ -65,8 +65,8 @@ inline int check_told(const std::string& told, const Counts& before, const Count
       {R"((\d+) blocks? copied on write)", {"copies"}, grown("copies")},
       {R"((\d+) saved by sharing)", {"saved"}, now("saved")},
       {R"((\d+) as copies)", {"as_copies"}, now("as_copies")},
-      {R"((\d+) (?:free blocks? )?revived)", {"revived"}, grown("revived")},
-      {R"((\d+) evicted\b)", {"evicted"}, grown("evicted")}};
+      {R"((\d+) (?:blocks? )?found in the queue)", {"revived"}, grown("revived")},
+      {R"((\d+) overwritten)", {"evicted"}, grown("evicted")}};
   int checked = 0;
   const bool grows = std::regex_search(told, std::regex(" grows? by "));
   if (after.contains("copies") && grows) {  // each copy is told

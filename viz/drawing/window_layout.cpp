@@ -24,7 +24,7 @@ bool looks_like(const Shape& a, const Shape& b) {
 }  // namespace
 
 WindowLayout window_layout(float width, float height, const Parts& parts) {
-  constexpr float kEdge = 10, kGap = 8, kTabs = 32;
+  constexpr float kEdge = 10, kGap = 8;
   const float inner = width - 2 * kEdge;
   const bool upright = width < 700 && height > width, sideways = width < 1000 && height < 480;
   WindowLayout layout;
@@ -41,12 +41,12 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
     bottom = at.y - kGap;
     return at;
   };
-  if (parts.tabs) layout.tabs = from_top(kTabs);
+  const float tabs = layout.on_phone ? kFinger : 32;
+  const bool tabs_beside = sideways && width >= 760;
+  if (parts.tabs && !tabs_beside) layout.tabs = from_top(tabs);
   if (parts.player) {
-    const float tall = !upright     ? (sideways ? 32.0f : 36.0f)
-                       : parts.film ? 2 * kFinger + kGap
-                                    : kFinger;
-    layout.player = from_bottom(kEdge, inner, tall);
+    const float rows = upright && parts.film ? 2 * kFinger + kGap : kFinger;
+    layout.player = from_bottom(kEdge, inner, layout.on_phone ? rows : 36);
   }
   const bool counts_apart = !parts.side || (upright && parts.actions);
   if (counts_apart) layout.counters = from_top(parts.counters);
@@ -55,7 +55,10 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
   const float wide = upright || !parts.side ? inner : inner - side - 12;
   if (sideways && parts.side) {  // the sentence is below the controls
     const float words = std::round(0.3f * (bottom - top));
-    layout.side = {kEdge + inner - side, top, side, bottom - top - kGap - words};
+    const float x = kEdge + inner - side;
+    if (parts.tabs && tabs_beside) layout.tabs = {x, top, side, tabs};
+    const float below = std::max(top, layout.tabs.bottom() + kGap);
+    layout.side = {x, below, side, bottom - below - kGap - words};
     layout.sentence = {layout.side.x, layout.side.bottom() + kGap, side, words};
   } else {
     if (upright && parts.actions) {
@@ -65,12 +68,12 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
     layout.sentence = from_bottom(kEdge, inner, upright ? 68.0f : height < 720 ? 46.0f : 54.0f);
     if (parts.side && !upright) layout.side = {kEdge + inner - side, top, side, bottom - top};
   }
-  if (parts.actions && !upright) layout.actions = from_bottom(kEdge, wide, kActions);
+  if (parts.actions && !upright) layout.actions = from_bottom(kEdge, wide, sideways ? kFinger : 38);
   layout.main = {kEdge, top, wide, bottom - top};
   if (upright && parts.side) {  // the picture, and below it enough of the rest to be noticed
     layout.page = layout.main;
     layout.main.h =
-        parts.actions ? layout.main.h - kTouch - 2 * kGap : std::round(0.6f * layout.main.h);
+        parts.actions ? layout.main.h - kFinger - 2 * kGap : std::round(0.6f * layout.main.h);
     const float y = layout.main.bottom() + kGap;
     layout.side = {kEdge, y, inner, bottom - y};
   }

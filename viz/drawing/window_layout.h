@@ -9,8 +9,9 @@ namespace viz {
 
 /// The page's picture has most of the window. The parts beside and below it keep their size, so
 /// that nothing jumps while a scenario plays. On a phone held upright the side is below it, both
-/// scroll as one, and the player of a film has two rows. On a phone held sideways the sentence is
-/// below the controls, which leaves its row to the picture. In points.
+/// scroll as one, and the player of a film has two rows. On a phone held sideways the tabs are
+/// above the controls and the sentence below them, which leaves their rows to the picture. In
+/// points.
 struct WindowLayout {
   Place tabs;             // on top
   Place main;             // the page's picture
@@ -23,9 +24,7 @@ struct WindowLayout {
   bool on_phone = false;  // controls have room for a finger, and the picture scrolls
   bool upright = false;   // a phone held upright
 };
-inline constexpr float kTouch = 32;    // points: the least height of a control for a finger
-inline constexpr float kFinger = 44;   // of a large button and the player on a phone held upright
-inline constexpr float kActions = 38;  // the height of a large button elsewhere
+inline constexpr float kFinger = 44;  // points: the least height of a control on a phone
 /// What there is in the window; what there is not leaves its room to the picture.
 struct Parts {
   bool tabs = true, actions = false, side = true, player = true;

@@ -135,7 +135,7 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   on_phone_ = layout.on_phone, upright_ = layout.upright;
   is_small_ = on_phone_ || width < kSmall * scale;
   keys();  // of the controls of the last frame
-  ui_.begin_frame(scale, on_phone_ ? kTouch : 0);
+  ui_.begin_frame(scale, on_phone_ ? kFinger : 0);
   // What a step computes may take seconds: the page and its sentence are on the screen meanwhile.
   if (std::exchange(page_shown_, true) && !tab().stage.moving()) {
     const double passed = seconds * static_cast<double>(speed_);

@@ -155,7 +155,7 @@ void Shell::draw_way_down(const Place& page) {
   const bool has_films = session().scenario() == nullptr && !tab().films.empty();
   const std::string label = has_films ? "\u2193 Controls, films" : "\u2193 Controls";
   const float wide = button_width(label) / ui_.scale();
-  begin("way down", {page.right() - 18 - wide, page.bottom() - kTouch, wide, kTouch}, false,
+  begin("way down", {page.right() - 18 - wide, page.bottom() - kFinger, wide, kFinger}, false,
         kFixed);
   if (ui_.shell_button("down", label, "What is below the picture")) to_side_ = true;
   ImGui::EndChild();
@@ -164,7 +164,7 @@ void Shell::draw_way_down(const Place& page) {
 /// Inside a text Undo and Reset stand beside them.
 void Shell::draw_actions(const Place& at) {
   begin("actions", at, false, kFixed);
-  ui_.begin_large(upright_ ? kFinger + 1 : at.h);  // whole pixels round down
+  ui_.begin_large(on_phone_ ? kFinger + 1 : at.h);  // whole pixels round down
   session().page().buttons(ui_, session().page().actions());
   if (!parts().player) {
     ui_.same_line();
@@ -196,16 +196,18 @@ void Shell::draw_films(const Room& room, bool in_column) {
   }
 }
 
-/// The page's controls; of a page with large buttons, if more are wanted.
+/// The page's controls; of a page with large buttons, if more are wanted. A live run has no others.
 void Shell::draw_controls() {
-  const bool acts = !session().page().actions().empty();
-  if (acts &&
+  Page& page = session().page();
+  const bool live = page.why_not(parse_command("stop")).empty(), acts = !page.actions().empty();
+  if (live) ui_.hint("The engine runs. What can be changed here is back after Stop.");
+  if (!live && acts &&
       ui_.shell_button("more", shows_more_ ? "Less" : "More", "Rarer commands, and fields")) {
     shows_more_ = !shows_more_;
     to_side_ = shows_more_ && upright_;
   }
   const size_t queued = ui_.num_commands();
-  if (!acts || shows_more_) session().page().draw(ui_);
+  if (!live && (!acts || shows_more_)) page.draw(ui_);
   if (ui_.num_commands() > queued) pressed_below_ = upright_;
   ui_.divider();
 }
@@ -227,7 +229,7 @@ void Shell::draw_side_parts(float width, bool counts) {
   if (!low) draw_controls();
   if (is_small_ && session().scenario() == nullptr) {
     const auto count = static_cast<float>(tab().films.size());
-    draw_films({width, count * (kTouch + 8)}, true);
+    draw_films({width, count * (kFinger + 8)}, true);
   }
   draw_log();
   ui_.end_small();
@@ -293,9 +295,8 @@ void Shell::draw_player(const Place& at) {
   }
   Session& s = session();
   const bool told = s.scenario() != nullptr;
-  const bool films = !told;                               // to choose from
   const bool plays = told || s.page().actions().empty();  // or its own buttons play a live run
-  if (on_phone_) ui_.begin_small(upright_ ? kFinger : 0);
+  if (on_phone_) ui_.begin_small();
   if (plays) draw_play_buttons();
   const float spacing = ImGui::GetStyle().ItemSpacing.x, slider = 4 * ImGui::GetFontSize();
   float rest = 0;
@@ -303,12 +304,12 @@ void Shell::draw_player(const Place& at) {
                             told ? "Close film" : ""}) {
     if (*label != '\0') rest += button_width(label) + spacing;
   }
-  if (!is_small_ && !films) rest += slider + speed_width() + 2 * spacing;
+  if (!is_small_ && told) rest += slider + speed_width() + 2 * spacing;
   if (!upright_) {
     if (plays) ImGui::SameLine();
     const float left = ImGui::GetCursorPosX();
     const float wide = std::max(60 * ui_.scale(), ImGui::GetContentRegionAvail().x - rest);
-    if (!films) {
+    if (told) {
       draw_scrubber(wide);
     } else if (!is_small_) {
       draw_films({wide / ui_.scale() - 8, at.h}, false);
@@ -318,12 +319,12 @@ void Shell::draw_player(const Place& at) {
   if (plays && upright_) ui_.same_line();
   draw_undo_buttons();
   draw_reset_button();
-  if (!is_small_) draw_speed(films ? 0 : slider);
+  if (!is_small_) draw_speed(told ? slider : 0);
   if (told) {
     ui_.same_line();
     if (ui_.shell_button("close", "Close film", "Back to what the page showed before")) s.close();
   }
-  if (upright_ && !films) draw_scrubber(ImGui::GetContentRegionAvail().x);
+  if (upright_ && told) draw_scrubber(ImGui::GetContentRegionAvail().x);
   if (on_phone_) ui_.end_small();
   ImGui::EndChild();
 }

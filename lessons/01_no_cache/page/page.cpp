@@ -118,7 +118,6 @@ std::vector<viz::Button> NoCachePage::actions() const {
 }
 
 void NoCachePage::draw(viz::Ui& ui) {
-  if (live_.running()) return;
   ui.hint("Before you press: how many rows will 40 tokens after a prompt of 4 cost?");
   ui.heading("Watch the engine");
   form(ui, {"live/start", "Generate", "live"});

@@ -250,10 +250,6 @@ std::vector<viz::Button> FlatCachePage::range_actions() const {
 }
 
 void FlatCachePage::draw(viz::Ui& ui) {
-  if (live_.running()) {
-    return ui.hint(
-        "A request that is done keeps its slab until the last one is: no other may use it.");
-  }
   if (view_ == kSlabs) {
     form(ui, {"resize", "New cache", "resize"});
   } else {

@@ -35,7 +35,7 @@ PagedPage::PagedPage(const viz::PageContext& context)
               pointed_ = {w[0].text, w[1].number};
               const int64_t slot = now_.find(w[0].text)->table.slot(w[1].number);
               const int64_t size = manager().block_size();
-              return fmt::format("token {} of {}: block {}, offset {}, slot {}", w[1].number,
+              return fmt::format("token {} of {} is in block {} at offset {}: slot {}", w[1].number,
                                  w[0].text, slot / size, slot % size, slot);
             },
             [this](auto& w) {
@@ -67,7 +67,7 @@ void PagedPage::declare_pool() {
                   const std::string story = pool_->append(w[0].text, w[1].number);
                   const int64_t slots =
                       int64_t{manager().pool().num_used()} * manager().block_size();
-                  return fmt::format("{}; {} of {} slots empty", story,
+                  return fmt::format("{}; {} of {} slots are empty", story,
                                      kv::with_commas(slots - manager().num_tokens()),
                                      kv::with_commas(slots));
                 },
@@ -195,7 +195,6 @@ std::vector<viz::Button> PagedPage::actions() const {
 }
 
 void PagedPage::draw(viz::Ui& ui) {
-  if (live_.running()) return;
   choice(ui, "Blocks x slots",
          {{"resize 24 4", "24 x 4", "resize 24 4"}, {"resize 64 16", "64 x 16", "resize 64 16"}});
   form(ui, {"resize", "New pool", "resize"});

@@ -22,11 +22,11 @@ class NamedSequences : public viz::NamedTables<BlockManager> {
     }
     for (int i = 0; i < num_tokens; ++i) write(sequence, next_text(sequence));
     const auto fresh = table(name).block_ids().subspan(blocks);
-    const std::string what = fmt::format("append {} to {}", kv::with_commas(num_tokens), name);
-    if (fresh.empty()) return what + ": no new block";
-    if (fresh.size() == 1) return fmt::format("{}: new block {}", what, fresh[0]);
+    const std::string what = fmt::format("{} grows by {}", name, kv::count_of(num_tokens, "token"));
+    if (fresh.empty()) return what + ": no new block, its last one had room";
+    if (fresh.size() == 1) return fmt::format("{} and takes the new block {}", what, fresh[0]);
     const size_t shown = std::min<size_t>(fresh.size(), 8);
-    return fmt::format("{}: {} {}{}", what, kv::count_of(std::ssize(fresh), "new block"),
+    return fmt::format("{} and takes {}: {}{}", what, kv::count_of(std::ssize(fresh), "new block"),
                        fmt::join(fresh.first(shown), ", "), shown < fresh.size() ? " .." : "");
   }
   /// Why the tokens cannot be appended; empty if there is room.

@@ -44,9 +44,7 @@ WalkPage::WalkPage(viz::PageContext context)
       model_(on_cpu(std::move(context))) {
   declare(
       {{"walk",
-        {viz::text("PROMPT").field("prompt", kPrompt).follows([this] {
-           return prompt_.empty() ? std::string(kPrompt) : prompt_;
-         }),
+        {viz::text("PROMPT").field("prompt", kPrompt).follows([this] { return prompt_; }),
          viz::number("TOKENS", 1, kMostTokens)
              .or_else("1")
              .field("tokens", std::to_string(kTokens))
@@ -56,12 +54,13 @@ WalkPage::WalkPage(viz::PageContext context)
   const auto closed = [this] {
     return walk_ ? "" : "there is no walk; begin one with `walk \"a prompt\"`";
   };
-  declare(viz::unless(closed, moves()));
-  declare(viz::unless(closed, changes()));
+  declare(viz::unless(closed, moves_and_changes()));
+  reset();
 }
 
-std::vector<viz::Verb> WalkPage::moves() {
+std::vector<viz::Verb> WalkPage::moves_and_changes() {
   const viz::Argument count = viz::number("COUNT", 1, 1 << 20).or_else("1");
+  const auto have_size = [this](auto& w) { return w[0].number == options_.block_size; };
   return {{"next",
            {count},
            "go on by COUNT",
@@ -72,17 +71,14 @@ std::vector<viz::Verb> WalkPage::moves() {
            {count},
            "go back by COUNT",
            [this](auto& w) { return move(-w[0].number); },
-           [this](auto&) { return position_ == 0 ? "this is the first step" : ""; }}};
-}
-
-std::vector<viz::Verb> WalkPage::changes() {
-  const auto have_size = [this](auto& w) { return w[0].number == options_.block_size; };
-  return {{"head",
+           [this](auto&) { return position_ == 0 ? "this is the first step" : ""; }},
+          {"head",
            {viz::number("LAYER", 0, 1000).follows([this] { return options_.layer; }),
             viz::number("HEAD", 0, 1000).follows([this] { return options_.head; })},
            "the same step in layer LAYER and query head HEAD",
            [this](auto& w) {
              walk({options_.block_size, w[0].number, w[1].number});
+             sizes_ = {options_.block_size};
              return fmt::format("layer {}, query head {}; {}", w[0].text, w[1].text, story());
            },
            [this](auto& w) { return why_not_look(w[0].number, w[1].number); }},
@@ -118,11 +114,10 @@ std::string WalkPage::start(const std::string& prompt, int num_tokens) {
   tokens_ = std::move(tokens);
   prompt_ = prompt;
   texts_.clear();
-  for (const int32_t token : tokens_) {
-    texts_.push_back(shown_word(model_.word(token)));
-  }
+  for (const int32_t token : tokens_) texts_.push_back(shown_word(model_.word(token)));
   position_ = 0;
   walk({});
+  sizes_ = {options_.block_size};
   return fmt::format("{} in {}; {}", kv::count_of(std::ssize(tokens_), "token"),
                      kv::count_of(std::ssize(walk_->block_table), "block"), story());
 }
@@ -130,19 +125,16 @@ std::string WalkPage::start(const std::string& prompt, int num_tokens) {
 void WalkPage::walk(const WalkOptions& options) {
   walk_ = walk_prompt(model_.model(), tokens_, options.block_size, options.layer, options.head);
   options_ = options;
-  sizes_ = {options.block_size};
   moved_on_ = false;
 }
 
 /// Every number on the way is compared, not only the last ones.
 std::string WalkPage::resize_blocks(int block_size) {
   const ModelWalk before = *walk_;
-  std::vector<int> sizes = sizes_;
   walk({block_size, options_.layer, options_.head});
   if (!same_bits(before, *walk_)) throw std::logic_error("another block size gives other bits");
-  std::erase(sizes, block_size);
-  sizes.push_back(block_size);
-  sizes_ = std::move(sizes);
+  std::erase(sizes_, block_size);
+  sizes_.push_back(block_size);
   return fmt::format("blocks of {}: {} of them, elsewhere in the pool, and the same bits; {}",
                      block_size, walk_->block_table.size(), story());
 }
@@ -219,14 +211,21 @@ void WalkPage::check_invariants() const {
   }
 }
 
+/// Steps of the walk; at its end the same in blocks of another size.
+std::vector<viz::Button> WalkPage::actions() const {
+  if (!walk_) return {};
+  const int size = options_.block_size == 16 ? 4 : 16;
+  return {{"next", "Next", "next", "", 'N', !at_end()},
+          {"next tile", "Next tile", "next 2", "Two steps: a tile and its merge.", 'X'},
+          {"walk back", "Back", "back", "", 'B'},
+          {"end", "To the end", fmt::format("next {}", walk_->steps.size()), "The last step.", 'E'},
+          {"other size", fmt::format("Blocks of {}", size), fmt::format("blocks {}", size), "", 'O',
+           at_end()}};
+}
+
 void WalkPage::draw(viz::Ui& ui) {
   form(ui, {"walk/start", "Walk", "walk"});
   if (!walk_) return;
-  buttons(ui,
-          {{"back", "Back", "back"},
-           {"next", "Next", "next"},
-           {"next tile", "Next tile", "next 2", "Two steps: a tile and its merge."},
-           {"end", "To the end", fmt::format("next {}", walk_->steps.size()), "The last step."}});
   form(ui, {"head/set", "Look there", "head"});
   choice(ui, "Blocks of", viz::one_of("blocks", {1, 4, 16, 64}));
 }

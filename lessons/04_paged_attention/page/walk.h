@@ -31,11 +31,11 @@ class WalkPage : public viz::Page {
   std::vector<viz::Counter> counters() const override;
   void check_invariants() const override;
   viz::Scene scene(const viz::Room& room) override;
+  std::vector<viz::Button> actions() const override;
   void draw(viz::Ui& ui) override;
 
  private:
-  std::vector<viz::Verb> moves();
-  std::vector<viz::Verb> changes();
+  std::vector<viz::Verb> moves_and_changes();
   std::string start(const std::string& prompt, int num_tokens);
   /// Walks over these tokens, with these options.
   void walk(const WalkOptions& options);

@@ -26,7 +26,7 @@ SharingPage::SharingPage(const viz::PageContext& context)
            .summary =
                "A fork shares its parent's blocks. A write into a shared block copies it first.",
            .opening = {"new A", "write A \"The sky was dark and it\""},
-           .tall = 325},
+           .tall = 440},
           context) {
   declare_simulator();
   const std::vector<viz::Argument> args{viz::number("N", 1, 8).field("sequences", "3"),
@@ -38,7 +38,7 @@ SharingPage::SharingPage(const viz::PageContext& context)
                {"live beams", args,
                 "the N best continuations by log probability: beams fork and die at every step",
                 [this](auto& w) { return start_live(true, w); }}});
-  declare(live_.step_and_stop([this] { return told_ = live_.story(); }));
+  declare(live_.step_and_stop([this] { return live_.story(); }));
   reset();
 }
 
@@ -63,7 +63,12 @@ void SharingPage::declare_simulator() {
         "NAME grows by the words of TEXT, each a token",
         [this](auto& w) {
           const std::vector<std::string> words = viz::words_of(w[1].text);
-          return simulator_->append({w[0].text}, static_cast<int>(words.size()), words);
+          std::string story =
+              simulator_->append({w[0].text}, static_cast<int>(words.size()), words);
+          for (const auto& one : simulator_->all()) {  // the next one's turn
+            if (is_to_write(one)) select(one.name);
+          }
+          return story;
         },
         [this](auto& w) {
           const int words = viz::words_in(w[1].text);
@@ -73,12 +78,18 @@ void SharingPage::declare_simulator() {
        {"new",
         {name},
         "a sequence NAME with an empty table; it takes no block before its first token",
-        [this](auto& w) { return simulator_->add(w[0].text); },
+        [this](auto& w) {
+          select(w[0].text);
+          return simulator_->add(w[0].text);
+        },
         [this](auto& w) { return simulator_->all().why_not_add(w[0].text); }},
        {"fork",
         {name, viz::words("NEW", 1, Simulator::kMaxSequences - 1)},
         "new sequences with the tokens of NAME in the same blocks: none is taken, none copied",
-        [this](auto& w) { return simulator_->fork(w[0].text, viz::texts(w, 1)); },
+        [this](auto& w) {
+          select(w.back().text);
+          return simulator_->fork(w[0].text, viz::texts(w, 1));
+        },
         [this](auto& w) {
           simulator_->all().at(w[0].text);
           return simulator_->all().why_not_add(viz::texts(w, 1));
@@ -107,9 +118,8 @@ std::string SharingPage::begin() {
 std::string SharingPage::start_live(bool beams, const viz::Words& words) {
   live_.watch(beams, words[0].number, words[1].text, words[2].number,
               {.block_size = settings_.block_size, .num_blocks = settings_.num_blocks});
-  watched_ = fmt::format("{} \"{}\"", beams ? "Beam search from" : "Samples of", words[1].text);
-  told_ = live_.story();
-  return fmt::format("{} of \"{}\": {}", beams ? "beam search" : "samples", words[1].text, told_);
+  return fmt::format("{} \"{}\": {}", beams ? "Beam search from" : "Samples of", words[1].text,
+                     live_.story());
 }
 
 Shown SharingPage::look() {
@@ -181,19 +191,17 @@ void SharingPage::refused(const viz::Command& command, const std::string& why) {
   before_ = now_;
 }
 
-/// The last sequence with no block yet, or whose last one others hold, too; null if none.
-const viz::TableCard* SharingPage::to_write() const {
-  const auto found = std::find_if(now_.tables.rbegin(), now_.tables.rend(), [](const auto& one) {
-    return !one.ended && (one.ref_cnts.empty() || one.ref_cnts.back() > 1);
-  });
-  return found == now_.tables.rend() ? nullptr : &*found;
+/// Whether its next token goes into its first block, or after tokens that others hold, too.
+bool SharingPage::is_to_write(const Simulator::Sequence& one) const {
+  const auto ids = manager().table(one.number).block_ids();
+  return ids.empty() || manager().pool().ref_cnt(ids.back()) > 1;
 }
 
-/// The sequence that the buttons are for: the selected one, or the one to write, or the last.
+/// The sequence that the buttons are for, framed in the picture: the one that was clicked or made
+/// last, or whose turn to write it is; or, if that is gone, the last one there is.
 std::string SharingPage::chosen() const {
   if (viz::find_card(now_.tables, selected()) != nullptr || now_.tables.empty()) return selected();
-  const viz::TableCard* const one = to_write();
-  return (one != nullptr ? *one : now_.tables.back()).sequence.name;
+  return now_.tables.back().sequence.name;
 }
 
 std::vector<viz::Counter> SharingPage::counters() const {
@@ -254,20 +262,17 @@ std::vector<viz::Button> SharingPage::actions() const {
       fork(3, "Fork x3", 'X'),
       {name + "/write", "Write", fmt::format("write {} {}", name, next_word(one)), "", 'W'},
       {name + "/free", "Free", "free " + name, "", 'E'}};
-  const viz::TableCard* const next = to_write();
-  const std::string writer = next != nullptr ? next->sequence.name : name;
-  const bool full = !why_not(viz::parse_command("write " + writer + " on")).empty();
+  const bool full = !why_not(viz::parse_command("write " + name + " on")).empty();
   viz::Button &forks = row[3], &writes = row[5], &frees = row[6];
   viz::Button& asked = full                                 ? frees
-                       : next != nullptr                    ? writes
+                       : is_to_write(one)                   ? writes
                        : manager().pool().num_shared() == 0 ? forks
                                                             : frees;
-  asked.asked = &asked != &writes || writer == name;  // else it is another one's turn
+  asked.asked = true;
   return row;
 }
 
 void SharingPage::draw(viz::Ui& ui) {
-  if (live_.running()) return ui.hint(watched_ + ".");
   if (const std::string name = chosen(); simulator_->all().find(name) != nullptr) {
     ui.heading("All sequences");
     buttons(ui, {{"all/append 1", "+1", "append all 1"}, {"all/append 4", "+4", "append all 4"}});

@@ -56,11 +56,10 @@ class SharingPage : public viz::PoolPage<Shown, PoolSize, LiveSharing> {
     return live_.running() ? live_.manager() : simulator_->manager();
   }
   std::vector<BlockCopy> copies() const;
-  const viz::TableCard* to_write() const;
+  bool is_to_write(const Simulator::Sequence& one) const;
   std::string chosen() const;
 
   std::unique_ptr<Simulator> simulator_;
-  std::string watched_, told_;  // of the live run: what it continues, and what it did last
 };
 
 }  // namespace lesson05

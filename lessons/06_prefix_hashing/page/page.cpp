@@ -52,8 +52,7 @@ PrefixPage::PrefixPage(const viz::PageContext& context)
         "request NAME ends; its full blocks can be found until they are overwritten",
         [this](auto& w) {
           asked_.free(*manager_, w[0].text);
-          tell(w[0].text + " ends. What its full blocks hold can still be found.");
-          return fmt::format("free {}: its full blocks can still be found", w[0].text);
+          return tell(w[0].text + " ends. What its full blocks hold can still be found.");
         }},
        {"forge",
         {viz::word("NAME"), viz::word("OTHER")},
@@ -122,11 +121,12 @@ std::string PrefixPage::ask(const std::string& name, std::vector<int32_t> tokens
     written_[ids[i]].assign(held.begin(), held.end());
   }
   const int wrong = num_wrong() - wrong_before;
-  std::string story = fmt::format("{}: {} of {} from the cache", name, request.num_cached_tokens,
-                                  kv::count_of(std::ssize(request.tokens), "token"));
+  std::string story =
+      fmt::format("{} finds {} of its {} in the cache", name, request.num_cached_tokens,
+                  kv::count_of(std::ssize(request.tokens), "token"));
   std::string reason = name + " finds nothing: all of it is computed.";
   if (!found.empty()) {
-    story += fmt::format(", blocks {}", fmt::join(found, " "));
+    story += fmt::format(", in blocks {}", fmt::join(found, " "));
     reason = fmt::format("{} finds {}, and computes the rest.", name,
                          kv::count_of(std::ssize(found), "block"));
   }
@@ -156,8 +156,7 @@ void PrefixPage::start_live(const std::string& prompt, int max_tokens) {
 
 std::string PrefixPage::live_story() {
   if (live_.finished()) {
-    tell("Both turns have ended. Their full blocks can be found.");
-    return "the run has ended: every block is free";
+    return tell("Both turns have ended. Their full blocks can be found.");
   }
   const viz::LiveRun::Token& token = live_.generated().back();
   const Requests::Request request = requests()[0];
@@ -234,7 +233,6 @@ std::vector<viz::Button> PrefixPage::actions() const {
 }
 
 void PrefixPage::draw(viz::Ui& ui) {
-  if (live_.running()) return;
   const std::vector<std::string> names = asked_.all().free_names(2);
   form(ui, {"ask", "Ask", "ask " + names[0]});
   form(ui, {"set bits", "Weaken the hash", "bits"});

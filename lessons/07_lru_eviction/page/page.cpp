@@ -88,8 +88,7 @@ void EvictionPage::declare_pool() {
         "reset the cache",
         [this](auto&) {
           manager_->reset_prefix_cache();
-          reason_ = "The cache is empty: no block can be found any more.";
-          return "the cache is empty";
+          return reason_ = "The cache is empty: no block can be found any more.";
         },
         [this](auto&) {
           const int used = pool_->num_used();
@@ -110,14 +109,14 @@ std::string EvictionPage::begin() {
                      settings_.block_size);
 }
 
-/// "; 2 free blocks revived; evicted: 7, 6". Keeps the reason for the picture.
+/// "; 2 blocks found in the queue; overwritten: 7, 6". Keeps the reason for the picture.
 std::string EvictionPage::what_happened(const std::string& name, int64_t revived_before) {
   const std::vector<int32_t> evicted = std::exchange(evicted_, {});
   const int64_t revived = pool_->metrics().num_revived - revived_before;
   reason_ = reason(name, revived, std::ssize(evicted));
   std::string story;
-  if (revived > 0) story += fmt::format("; {} revived", kv::count_of(revived, "free block"));
-  if (!evicted.empty()) story += "; evicted: " + listed(evicted);
+  if (revived > 0) story += fmt::format("; {} found in the queue", kv::count_of(revived, "block"));
+  if (!evicted.empty()) story += "; overwritten: " + listed(evicted);
   return story;
 }
 
@@ -129,7 +128,7 @@ std::string EvictionPage::ask(const std::string& name, const std::string& text,
   const Requests::Request& request =
       asked_.ask(*manager_, name, vocabulary_.tokens(text), BlockHashes(std::move(keys)),
                  [](const auto&, const auto&, const auto&) {});
-  return fmt::format("{}: {} of {} from the cache{}", name, request.num_cached_tokens,
+  return fmt::format("{} finds {} of its {} in the cache{}", name, request.num_cached_tokens,
                      kv::count_of(std::ssize(request.tokens), "token"),
                      what_happened(name, revived_before));
 }
@@ -140,8 +139,8 @@ std::string EvictionPage::free(const std::vector<std::string>& names) {
     const auto ids = manager_->table(asked_.all().at(name).id).block_ids();
     const std::vector<int32_t> reversed(ids.rbegin(), ids.rend());
     asked_.free(*manager_, name);
-    story += fmt::format("{}free {}: {} to the queue, the tail first", story.empty() ? "" : "; ",
-                         name, listed(reversed));
+    story += fmt::format("{}{} ends: its blocks go to the back of the queue, {}",
+                         story.empty() ? "" : "; ", name, listed(reversed));
   }
   reason_ = fmt::format("{} blocks go to the back, the tail first. Full blocks keep their words.",
                         names.size() == 1 ? names[0] + " ends: its" : "All end: their");
@@ -161,8 +160,7 @@ void EvictionPage::start_live(const std::string& prompt, int max_tokens) {
 std::string EvictionPage::live_story() {
   const CacheMetrics& now = pool().metrics();
   if (live_.finished()) {
-    reason_ = "All have ended. What the queue holds can be found.";
-    return "the run has ended: every block is free";
+    return reason_ = "All have ended. What the queue holds can be found.";
   }
   const viz::LiveRun::Token& token = live_.generated().back();
   const std::string name = viz::letters(static_cast<int>(token.request));
@@ -170,7 +168,7 @@ std::string EvictionPage::live_story() {
   const int64_t evicted = now.num_evicted - told_.num_evicted;
   const std::string drawn = fmt::format("{} draws \"{}\".", name, live_.text(token.id));
   reason_ = revived + evicted > 0 ? reason(name, revived, evicted) : drawn;
-  return fmt::format("{} {} revived, {} evicted", drawn, revived, evicted);
+  return fmt::format("{} {} found in the queue, {} overwritten", drawn, revived, evicted);
 }
 
 Shown EvictionPage::look() {
@@ -257,7 +255,6 @@ std::vector<viz::Button> EvictionPage::actions() const {
 }
 
 void EvictionPage::draw(viz::Ui& ui) {
-  if (live_.running()) return;
   const std::string name = asked_.all().free_name(), words = field(ui, "ask", "WORDS");
   buttons(ui, {{"ask", "Ask", viz::Command{.verb = "ask", .args = {name, words}}.text()},
                {"ask salted", "with a salt",

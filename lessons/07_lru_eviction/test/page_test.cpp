@@ -31,8 +31,8 @@ TEST_CASE_FIXTURE(Fixture, "the log of several steps of a live run counts what a
   for (const int steps : {10, 10, 1}) {
     const int64_t revived = value("revived"), evicted = value("evicted");
     const std::string told = run("step " + std::to_string(steps));
-    CHECK(told.ends_with(std::to_string(value("revived") - revived) + " revived, " +
-                         std::to_string(value("evicted") - evicted) + " evicted"));
+    CHECK(told.ends_with(std::to_string(value("revived") - revived) + " found in the queue, " +
+                         std::to_string(value("evicted") - evicted) + " overwritten"));
   }
   CHECK(value("revived") > 0);
   CHECK(value("evicted") > 1);

@@ -121,7 +121,7 @@ std::string SchedulerPage::submit(const viz::Words& words) {
     tokens.push_back(i < shared ? i : (seen.hue + 1) * 10'000 + i);
   }
   scheduler_->submit(seen.id, tokens, max_tokens, {.priority = words[3].number});
-  return fmt::format("{}: {}, {} to generate; it waits", seen.name,
+  return fmt::format("{} comes with a prompt of {}, {} to generate, and waits", seen.name,
                      kv::count_of(num_prompt, "token"), max_tokens);
 }
 

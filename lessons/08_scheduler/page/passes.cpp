@@ -37,9 +37,9 @@ std::string SchedulerPage::live(const std::string& prompt, int max_tokens) {
 std::string SchedulerPage::passes(int count) {
   const auto has_work = [&] { return live_.running() ? !live_.finished() : !scheduler_->idle(); };
   for (int i = 0; i < count && has_work(); ++i) run_pass();
-  return fmt::format("{}; so far {} of {} tokens found in the cache, {}",
+  return fmt::format("{}; so far the cache had {} of {} tokens, and requests gave way {}",
                      viz::told_of(shown_.num_passes, shown_.last), shown_.num_found,
-                     shown_.num_looked_up, kv::count_of(num_preemptions(), "preemption"));
+                     shown_.num_looked_up, kv::count_of(num_preemptions(), "time"));
 }
 
 /// One pass: of the engine, or of the page's scheduler without a model.

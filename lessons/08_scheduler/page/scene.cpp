@@ -182,7 +182,6 @@ std::vector<viz::Button> SchedulerPage::actions() const {
 }
 
 void SchedulerPage::draw(viz::Ui& ui) {
-  if (live_.running()) return;
   form(ui, {"submit", "Submit", "submit " + shown_.seen.free_name()});
   buttons(ui, {{"forget", "Forget the cache", "forget"}});
   choice(ui, "Rules",

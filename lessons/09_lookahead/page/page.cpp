@@ -23,7 +23,7 @@ LookaheadPage::LookaheadPage(const viz::PageContext& context)
                            "the tokens that are drawn say which were right.",
                 .opening = {"new A \"the red cat sat on the mat and the red\" "
                             "\"cat sat on the mat and the red dog slept well\"",
-                            "guess", "pass", "guess", "pass"}},
+                            "guess", "pass"}},
                context) {
   declare_own(requests());
   declare_own(
@@ -179,7 +179,6 @@ std::vector<viz::Button> LookaheadPage::actions() const {
 }
 
 void LookaheadPage::draw(viz::Ui& ui) {
-  if (live_.running()) return;
   form(ui, {"new", "New request", "new " + shown_.asked.free_name()});
   choice(ui, "Guesses at most", viz::one_of("guesses", {0, 2, 4, 8}));
   choice(ui, "Blocks in the pool",

@@ -169,7 +169,6 @@ std::vector<viz::Button> WindowsPage::actions() const {
 }
 
 void WindowsPage::draw(viz::Ui& ui) {
-  if (live_.running()) return;
   form(ui, {"new", "New request", "new " + shown_.asked.free_name()});
   choice(ui, "Groups with a window", viz::one_of("groups", {1, 2, 3}));
   choice(ui, "Blocks in the pool",

@@ -95,16 +95,15 @@ Shown WindowsPage::look() {
 
 /// The text about a lookup: what each group has, and the prefix that they agree on.
 std::string WindowsPage::told_of(const Lookup& lookup) const {
-  const auto tokens = [&](int blocks) {
-    return kv::count_of(int64_t{blocks} * settings_.block_size, "token");
-  };
   if (lookup.alone[0] == 0) return lookup.request.name + " finds nothing: all of it is computed";
   std::vector<std::string> groups;
   for (size_t g = 0; g < lookup.alone.size(); ++g) {
-    groups.push_back(group_name(static_cast<int>(g)) + " has " + tokens(lookup.alone[g]));
+    const std::string of = g == 0 ? "full attention" : group_name(static_cast<int>(g));
+    groups.push_back(fmt::format("{} {}", of, lookup.alone[g] * settings_.block_size));
   }
-  return fmt::format("{}: {} finds {}", fmt::join(groups, ", "), lookup.request.name,
-                     tokens(lookup.num_hit));
+  return fmt::format("{} finds the {} all groups have: {}", lookup.request.name,
+                     kv::count_of(int64_t{lookup.num_hit} * settings_.block_size, "token"),
+                     fmt::join(groups, ", "));
 }
 
 }  // namespace lesson10

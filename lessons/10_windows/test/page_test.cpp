@@ -139,7 +139,7 @@ TEST_CASE_FIXTURE(Fixture, "a lookup shows what each group has, and what all agr
   CHECK(value("alone.1") == 8);
   CHECK(value("hit") == 8);
   const viz::Scene scene = picture();
-  CHECK(note(scene) == "full has 16 tokens, window has 8 tokens: C finds 8 tokens");
+  CHECK(note(scene) == "C finds the 8 tokens all groups have: full attention 16, window 8");
   CHECK(shape(scene, "lookup/0/total").text == "16 tokens");
   CHECK(shape(scene, "lookup/1/total").text == "8 tokens");
   CHECK(shape(scene, "lookup/all/total").text == "8 tokens");
@@ -166,7 +166,7 @@ TEST_CASE_FIXTURE(Fixture, "a hit holds though the early blocks of a window are 
   run({"continue B A \"and how did we\""});
   CHECK(value("B.found") == 28);
   const viz::Scene scene = picture();
-  CHECK(note(scene) == "full has 28 tokens, window has 28 tokens: B finds 28 tokens");
+  CHECK(note(scene) == "B finds the 28 tokens all groups have: full attention 28, window 28");
   CHECK(shape(scene, "lookup/1/block 0").dashed);
   CHECK(shape(scene, "lookup/1/block 6").edge == viz::paint(viz::Ink::kText));
 }
@@ -178,7 +178,7 @@ TEST_CASE_FIXTURE(Fixture, "what no group or only one has is told") {
   const viz::Scene scene = picture();
   CHECK(shape(scene, "lookup").text == "B's prompt is too short: only full blocks are found");
   run({"continue C A \"but\" 8"});
-  CHECK(note(picture()) == "full has 8 tokens, window has 8 tokens: C finds 8 tokens");
+  CHECK(note(picture()) == "C finds the 8 tokens all groups have: full attention 8, window 8");
   check_refused("continue D Z \"but\"", "there was no request Z");
 }
 

@@ -13,7 +13,8 @@ HostTierPage::HostTierPage(const viz::PageContext& context)
                 .title = "Evicted is not lost",
                 .summary = "Blocks are copied to the host's memory before they are evicted. A "
                            "request that needs them again loads them, while others run.",
-                .opening = {"submit A 16 4", "submit B 12 24", "pass 2"}},
+                .opening = {"submit A 16 4", "submit B 12 24", "pass 8", "submit C 20 2", "pass 4",
+                            "submit A 20 4"}},
                context) {
   declare_own(requests());
   declare_own(settings());
@@ -79,8 +80,7 @@ std::string HostTierPage::begin() {
   next_id_ = 0;
   shown_ = {};
   refresh();
-  return fmt::format("{} on the device, {} in the host", kv::count_of(settings_.device, "block"),
-                     settings_.host);
+  return fmt::format("{} blocks on the device, {} in the host", settings_.device, settings_.host);
 }
 
 std::string HostTierPage::why_not_submit(const std::string& name, int num_prompt,
@@ -179,7 +179,6 @@ std::vector<viz::Button> HostTierPage::actions() const {
 }
 
 void HostTierPage::draw(viz::Ui& ui) {
-  if (live_.running()) return;
   std::string next = selected();  // the conversation whose request comes
   const Asked* asked = shown_.asked.find(next);
   if (asked == nullptr || asked->is_there()) {

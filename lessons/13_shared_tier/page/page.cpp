@@ -58,7 +58,7 @@ SharedTierPage::SharedTierPage(const viz::PageContext& context)
                 .title = "One cache for many servers",
                 .summary = "A block has a name that means the same on every server. What one "
                            "server has computed, the other one loads from the store.",
-                .opening = {"submit one A 14 1", "pass one 2"}},
+                .opening = {"submit one A 14 1", "pass one 2", "submit two A 14 1"}},
                context) {
   const auto which = viz::choice("one|two").field("server", "one");
   declare(

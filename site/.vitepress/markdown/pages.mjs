@@ -1,4 +1,4 @@
-// Where a lesson says `./course viz N`, the visualizer itself.
+// Where a lesson says `./course viz N`, the visualizer itself; the picture that follows is shown until it starts.
 const html = (state, content) => Object.assign(new state.Token('html_block', '', 0), { content, block: true })
 
 export function visualizer(md) {
@@ -8,7 +8,9 @@ export function visualizer(md) {
     if (!number) return
     const command = tokens.findIndex((token) => token.type === 'fence' && token.content.trim() === `./course viz ${Number(number)}`)
     if (command < 0) throw new Error(`${state.env.path}: no code block with ./course viz ${Number(number)} alone, wanted after the idea`)
-    tokens.splice(command + 1, 0, html(state, `<VisualizerPage page="${number}" />\n`))
+    const picture = tokens.slice(command + 1, command + 4) // a paragraph: its beginning, what is in it, its end
+    if (picture[1]?.children?.[0].type !== 'image') throw new Error(`${state.env.path}: no picture after ./course viz ${Number(number)}`)
+    tokens.splice(command + 1, 3, html(state, `<VisualizerPage page="${number}">\n`), ...picture, html(state, '</VisualizerPage>\n'))
   })
 
   md.core.ruler.push('site_glossary', (state) => {
