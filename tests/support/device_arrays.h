@@ -42,6 +42,11 @@ inline kv::DeviceBuffer poisoned(size_t bytes, const kv::Stream& stream, int byt
   return buffer;
 }
 
+/// Where memory would begin whose first bytes are absent: nothing reads or writes those.
+inline void* without_first(void* memory, int64_t bytes) {
+  return reinterpret_cast<void*>(reinterpret_cast<intptr_t>(memory) - bytes);
+}
+
 template <typename T>
 std::vector<T> download(const void* device_src, size_t n, const kv::Stream& stream) {
   std::vector<T> host(n);

@@ -37,7 +37,6 @@ TEST_CASE("a score is the scaled dot product") {
   const float q[] = {1.0f, 2.0f, 3.0f, 4.0f}, k[] = {10.0f, 0.0f, 100.0f, 1.0f};
   CHECK(lesson01::score_of(q, k, 4, 0.5f) == 157.0f);  // (10 + 0 + 300 + 4) / 2
   CHECK(lesson01::score_of(q, k, 3, 0.5f) == 155.0f);  // of a shorter head
-  CHECK(lesson01::score_of(q, k, 4, 1.0f) == 314.0f);
 }
 
 TEST_CASE("a score is summed from the first element to the last") {
@@ -68,13 +67,15 @@ TEST_CASE("the first key has weight 1") {
 }
 
 TEST_CASE("a smaller score is weighed against the largest") {
-  const float first[] = {10.0f, 0.0f}, second[] = {100.0f, 40.0f};
+  const float first[] = {10.0f, 0.0f}, second[] = {100.0f, 40.0f}, large[] = {3e5f, 0.0f};
   lesson01::OnlineSoftmax sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
   lesson01::add_key(sum, 3.0f, first, 2);
   lesson01::add_key(sum, 3.0f - std::log(4.0f), second, 2);  // exp(score - m) is 1/4
   check_sum(sum, 3.0, 1.25, 10.0 + 25.0, 10.0);
   lesson01::add_key(sum, 3.0f, second, 2);  // just the largest
   check_sum(sum, 3.0, 1.25 + 1.0, 35.0 + 100.0, 10.0 + 40.0);
+  lesson01::add_key(sum, 3.0f - std::log(1e5f), large, 2);  // little of much counts, too
+  check_sum(sum, 3.0, 2.25 + 1e-5, 135.0 + 3.0, 50.0);
 }
 
 TEST_CASE("a larger score shrinks what was summed before it") {
@@ -92,7 +93,6 @@ TEST_CASE("a score of thousands neither overflows nor vanishes") {
   const float first[] = {10.0f, 2.0f}, second[] = {100.0f, 40.0f};
   lesson01::OnlineSoftmax sum{.m = -INFINITY, .l = 0.0f, .acc = {}};
   lesson01::add_key(sum, -5000.0f, first, 2);
-  check_sum(sum, -5000.0, 1.0, 10.0, 2.0);
   lesson01::add_key(sum, 5000.0f, second, 2);  // the first key's weight is 0 beside it
   check_sum(sum, 5000.0, 1.0, 100.0, 40.0);
 }

@@ -26,11 +26,6 @@ struct Layout {
   int64_t absent = 0;  // slots in front of them all, never used: they take no memory
 };
 
-/// The beginning of a cache whose first slots are absent: an address before its memory.
-inline void* without_first(const kv::DeviceBuffer& cache, int64_t bytes) {
-  return reinterpret_cast<void*>(reinterpret_cast<intptr_t>(cache.data()) - bytes);
-}
-
 /// append_kv for the rows of a pass, with the slabs and positions that they go to.
 class Append {
  public:
@@ -94,8 +89,8 @@ inline kvtest::Attend attend_with(kv::Kernel kernel, kv::Device device, Layout l
     const auto v_memory = kvtest::poisoned(cache_bytes, stream, layout.unused);
     const auto absent =
         layout.absent * static_cast<int64_t>(shape.kv_width() * kvtest::row_bytes(stream));
-    void* const k_cache = without_first(k_memory, absent);
-    void* const v_cache = without_first(v_memory, absent);
+    void* const k_cache = kvtest::without_first(k_memory.data(), absent);
+    void* const v_cache = kvtest::without_first(v_memory.data(), absent);
     const auto k = kvtest::upload_rows(new_k, stream), v = kvtest::upload_rows(new_v, stream);
     const Append append(stream, slab_begin, row_seq, row_position);
     append(static_cast<int>(shape.kv_width()), k, v, k_cache, v_cache);

@@ -51,17 +51,17 @@ inline void check_slots(const std::string& name, const kv::DeviceBuffer& cache, 
 TEST_CASE("append_kv puts rows into the slots of their slabs, and nothing anywhere else" *
           doctest::test_suite("kernel")) {
   const kv::Stream stream(kDevice);
-  for (const int row_elements : {8, 24, 2056}) {
+  for (const int row_elements : {8, 2048, 2056}) {
     CAPTURE(row_elements);
     const auto k = kvtest::upload_rows(numbered_rows(4, row_elements, 1.0f), stream);
     const auto v = kvtest::upload_rows(numbered_rows(4, row_elements, -1.0f), stream);
     const size_t bytes = k.bytes() / 4 * 9;
     const auto k_cache = kvtest::poisoned(bytes, stream), v_cache = kvtest::poisoned(bytes, stream);
     // Sequence 0 has slots 5 to 8, sequence 1 slots 0 to 3.
-    const lesson02_test::Append append(stream, {5, 0}, {1, 0, 0, 1}, {2, 0, 1, 0});
+    const lesson02_test::Append append(stream, {5, 0}, {1, 0, 0, 1}, {2, 1, 0, 0});
     append(row_elements, k, v, k_cache.data(), v_cache.data());
-    check_slots("K", k_cache, 1.0f, {3, -1, 0, -1, -1, 1, 2, -1, -1}, stream);
-    check_slots("V", v_cache, -1.0f, {3, -1, 0, -1, -1, 1, 2, -1, -1}, stream);
+    check_slots("K", k_cache, 1.0f, {3, -1, 0, -1, -1, 2, 1, -1, -1}, stream);
+    check_slots("V", v_cache, -1.0f, {3, -1, 0, -1, -1, 2, 1, -1, -1}, stream);
   }
 }
 
@@ -76,8 +76,8 @@ TEST_CASE("append_kv finds slots whose numbers and elements need more than 31 bi
     const auto v_cache = kvtest::poisoned(2 * k.bytes(), stream);
     const auto absent = slot * static_cast<int64_t>(k.bytes());
     const lesson02_test::Append append(stream, {slot}, {0}, {1});  // lives until the rows are read
-    append(8, k, v, lesson02_test::without_first(k_cache, absent),
-           lesson02_test::without_first(v_cache, absent));
+    append(8, k, v, kvtest::without_first(k_cache.data(), absent),
+           kvtest::without_first(v_cache.data(), absent));
     check_slots("K", k_cache, 1.0f, {-1, 0}, stream);
     check_slots("V", v_cache, -1.0f, {-1, 0}, stream);
   }

@@ -202,7 +202,7 @@ TEST_CASE("an unknown slab is named and nothing changes") {
     const doctest::Contains naming_it(wanted.c_str());
     CHECK_THROWS_WITH_AS(static_cast<void>(cache.position(slab)), naming_it, std::out_of_range);
     CHECK_THROWS_WITH_AS(cache.check_room(slab, 1), naming_it, std::out_of_range);
-    CHECK_THROWS_WITH_AS(cache.advance(slab, 1), naming_it, std::out_of_range);
+    CHECK_THROWS_WITH_AS(cache.advance(slab, 0), naming_it, std::out_of_range);
     CHECK_THROWS_WITH_AS(cache.clear(slab), naming_it, std::out_of_range);
   }
   CHECK(cache.position(2) == 5);

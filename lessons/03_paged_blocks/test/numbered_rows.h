@@ -130,11 +130,6 @@ inline void check_rows_in_order(const kv::Stream& stream) {
   CHECK(v == "104 106 107 100 101 102");
 }
 
-/// The beginning of an array whose first bytes are absent: an address before its memory.
-inline void* without_first(const kv::DeviceBuffer& memory, int64_t bytes) {
-  return reinterpret_cast<void*>(reinterpret_cast<intptr_t>(memory.data()) - bytes);
-}
-
 /// A cache of 2^30 + 1 blocks of two slots, of which only the last has memory.
 struct FarBlock {
   static constexpr int32_t kId = 1 << 30;
@@ -144,8 +139,8 @@ struct FarBlock {
         rows(kvtest::upload(numbered({10, 11}, cache, stream), stream)),
         k(kvtest::poisoned(rows.bytes(), stream)),
         v(kvtest::poisoned(rows.bytes(), stream)) {
-    cache.k = without_first(k, kId * static_cast<int64_t>(rows.bytes()));
-    cache.v = without_first(v, kId * static_cast<int64_t>(rows.bytes()));
+    cache.k = kvtest::without_first(k.data(), kId * static_cast<int64_t>(rows.bytes()));
+    cache.v = kvtest::without_first(v.data(), kId * static_cast<int64_t>(rows.bytes()));
   }
   lesson03::KvBlocks cache;
   kv::DeviceBuffer rows, k, v;
@@ -176,9 +171,9 @@ inline void check_gathered_past_2_to_31(const kv::Stream& stream) {
              v = kvtest::poisoned(k.bytes(), stream);
   const auto row_bytes = static_cast<int64_t>(k.bytes()) / 2;
   lesson03::KvBlocks cache = far.cache;
-  cache.v = without_first(far.rows, FarBlock::kId * static_cast<int64_t>(k.bytes()));
+  cache.v = kvtest::without_first(far.rows.data(), FarBlock::kId * static_cast<int64_t>(k.bytes()));
   cache.k = cache.v;
-  const void* const tables = without_first(table, int64_t{2} * FarBlock::kId * 4);
+  const void* const tables = kvtest::without_first(table.data(), int64_t{2} * FarBlock::kId * 4);
   lesson03::gather_kv({.cache = cache,
                        .block_tables = static_cast<const int32_t*>(tables),
                        .seq_len = seq_len.as<const int32_t>(),
@@ -186,8 +181,8 @@ inline void check_gathered_past_2_to_31(const kv::Stream& stream) {
                        .max_blocks_per_seq = FarBlock::kId,
                        .num_seqs = 3,
                        .max_seq_len = 2,
-                       .k_out = without_first(k, FarBlock::kSlot * row_bytes),
-                       .v_out = without_first(v, FarBlock::kSlot * row_bytes)},
+                       .k_out = kvtest::without_first(k.data(), FarBlock::kSlot * row_bytes),
+                       .v_out = kvtest::without_first(v.data(), FarBlock::kSlot * row_bytes)},
                       stream);
   INFO("rows 10 11 come out of block 2^30, which is entry 2^31 of all tables, to row 2^31");
   CHECK(drawn(words_of(k, stream), cache, 2, stream) == "10 11");

@@ -135,12 +135,9 @@ class Pass {
     args.block_tables = tables_.as<const int32_t>();
     args.max_blocks_per_seq = max_blocks;
     const int64_t row_bytes = static_cast<int64_t>(shape_.kv_width() * kvtest::row_bytes(stream_));
-    const int64_t begin = -int64_t{blocks.first_block} * size * row_bytes;
-    const auto address = [begin](const kv::DeviceBuffer& buffer) {  // may lie before the buffer
-      return reinterpret_cast<void*>(reinterpret_cast<intptr_t>(buffer.data()) + begin);
-    };
-    args.cache = lesson03_test::off_by({.k = address(k_),
-                                        .v = address(v_),
+    const int64_t absent = int64_t{blocks.first_block} * size * row_bytes;
+    args.cache = lesson03_test::off_by({.k = kvtest::without_first(k_.data(), absent),
+                                        .v = kvtest::without_first(v_.data(), absent),
                                         .num_blocks = blocks.first_block + num_blocks,
                                         .block_size = size,
                                         .num_kv_heads = shape_.num_kv_heads,
@@ -316,7 +313,7 @@ inline void check_block_sizes_refused(const Run& run) {
 inline void check_debug_pool(const Run& run) {
   const HeadShape shape{4, 2, 64};
   for (const int block_size : {1, 16, 64}) {
-    const Sequence a(shape, 320, 1), b(shape, block_size, 2);
+    const Sequence a(shape, 320, 1), b(shape, 2 * block_size, 2);
     for (const int rows : {1, 40}) {
       const std::vector<Part> parts{{&a, rows}, {&b, 1}};
       const auto attend = [&](bool guards, Off off) {

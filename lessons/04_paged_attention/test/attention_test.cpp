@@ -20,7 +20,7 @@ using lesson04::Partial;
 /// tables 2 0 3 and 1 4 2^25, two KV heads of 8. Nothing is read there.
 void check_rows_found(int seq, int kv_head, int first, int n, const std::vector<int>& slots,
                       int block_size = 4) {
-  const std::vector<int32_t> tables{2, 0, 3, 1, 4, 1 << 25};
+  std::vector<int32_t> tables(6);
   std::vector<float> k(1), v = k;
   const lesson04::PagedAttentionArgs args{.cache = {.k = k.data(),
                                                     .v = v.data(),
@@ -32,6 +32,8 @@ void check_rows_found(int seq, int kv_head, int first, int n, const std::vector<
                                           .max_blocks_per_seq = 3,
                                           .num_seqs = 2};
   kv::attention::TileRows rows{};
+  lesson04::find_paged_rows(args, seq, kv_head, first, n, rows);
+  tables.assign({2, 0, 3, 1, 4, 1 << 25});  // the next pass has other tables, in the same place
   lesson04::find_paged_rows(args, seq, kv_head, first, n, rows);
   const std::string table = seq == 0 ? "2 0 3" : "1 4 33554432";
   INFO("blocks of ", block_size, " slots, the table is ", table, ", KV head ", kv_head);
@@ -84,9 +86,10 @@ TEST_CASE("a few rows of one block, another sequence and another KV head") {
   check_rows_found(0, 1, 11, 1, {15});
 }
 
-TEST_CASE("rows past 2^31 elements, and those of blocks of 8") {
+TEST_CASE("rows past 2^31 elements, and those of blocks of 8 and 128") {
   check_rows_found(1, 1, 11, 1, {(1 << 27) + 3});
   check_rows_found(0, 0, 7, 2, {23, 0}, /*block_size=*/8);
+  check_rows_found(0, 0, 64, 2, {320, 321}, /*block_size=*/128);
 }
 
 TEST_CASE("merging into nothing gives the part itself") {
@@ -117,6 +120,9 @@ TEST_CASE("of two parts the one with the smaller score is shrunk") {
   INFO("and a third one with m = 3, which counts in full");
   lesson04::merge(other, 3.0f, 1.0f, first, 2);
   check_partial(other, 3.0, 1.5 + 1.0, 35.0 + 10.0, 12.0 + 2.0);
+  const float large[] = {5e5f, 0.0f};  // of a fourth one a hundred-thousandth
+  lesson04::merge(other, 3.0f - std::log(1e5f), 1.0f, large, 2);
+  check_partial(other, 3.0, 2.5 + 1e-5, 45.0 + 5.0, 14.0);
 }
 
 TEST_CASE("scores of thousands neither overflow nor vanish") {

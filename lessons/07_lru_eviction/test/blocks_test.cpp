@@ -211,7 +211,11 @@ TEST_CASE("an eviction is counted, and told with the block and its hash") {
   take(pool, 3);  // they held nothing
   CHECK(pool.metrics().num_evicted == 3);
   pool.set_event_sink({});
-  pool.cache_full_block(2, Prefix(50).key());
+  pool.cache_full_block(1, Prefix(40).key());
+  pool.free_blocks(Ids{1, 2, 3});
+  REQUIRE(pool.reset_prefix_cache());  // what is cleared is not evicted
+  store(pool, 2, 50);
   pool.evict_blocks(Ids{2});  // a block in use
+  CHECK(found(pool, 50) == -1);
   CHECK(pool.metrics().num_evicted == 4);
 }

@@ -62,6 +62,8 @@ TEST_CASE("a block with a copy in the host is not copied again") {
   t.run(2, t.prompt(1, 4));
   t.offload();
   CHECK(t.manager.metrics().num_offloaded == 5);
+  REQUIRE(t.manager.allocate_slots(3, 8));  // two blocks that only the first job reads
+  CHECK(t.manager.take_write_job() == 1);
 }
 
 TEST_CASE("a block that is copied is given out with the job that reads it") {
@@ -114,6 +116,9 @@ TEST_CASE("in a small host the copies of the next victims keep their places") {
   CHECK(t.manager.metrics().num_offloaded == 2);
   CHECK(t.content(Direction::kLoad, 1) == t.content(Direction::kOffload, 4));
   CHECK(t.content(Direction::kLoad, 2) == t.content(Direction::kOffload, 3));
+  t.run(2, t.prompt(1, 4));  // evicts block 4, so its copy gives way in the full host
+  t.offload_all();
+  CHECK(t.content(Direction::kLoad, 1) == t.content(Direction::kOffload, 2));
 }
 
 TEST_CASE("numbers of prefixes begin beyond those that the host's pool has") {

@@ -64,6 +64,8 @@ TEST_CASE("names depend on the model, the salt and every token before, and on no
   CHECK(grown.size() == 1);
   extend_names(grown, root_name(1), tokens, 4);
   CHECK(grown == names);
+  extend_names(grown, root_name(1), std::span(tokens).first(7), 4);  // all of them are there
+  CHECK(grown == names);
   std::set<BlockName> all(names.begin(), names.end());
   const auto check_new = [&](const std::vector<BlockName>& others) {
     for (const BlockName& name : others) CHECK(all.insert(name).second);

@@ -144,7 +144,10 @@ TEST_CASE_FIXTURE(Stored,
                   "the digests of blocks that come to be checked are noted by their names") {
   Machine machine(store, 16, 1);
   machine.compute(1, {1, 1}, false);
-  const Tokens longer{1, 1, 2, 2, 3, 3, 4, 4, 9};  // the store lacks the last full block
+  const Tokens longer{1, 1, 2, 2, 3, 3, 4, 4, 9};
+  std::vector<BlockName> names;
+  extend_names(names, root_name(42, kSalt), longer, 2);
+  store.put(names[3], "not the value of this block");
   REQUIRE(machine.tier.add(2, longer, kSalt, true));
   machine.tier.complete();
   CHECK(machine.manager.host().num_cached() == 0);

@@ -217,6 +217,7 @@ inline void check_heads_and_slots(const kv::Stream& stream) {
     }
 #ifdef NDEBUG  // a debug build rejects a slot outside the cache
     slots[1] = int64_t{kBlocks} * block_size;
+    slots[5] = (int64_t{1} << 32) + 2;
 #endif
     Fp8KvCache cache(kvtest::shape(2, heads, head_dim), stream, kBlocks, block_size);
     fill_pages(cache, 0xA5, stream);

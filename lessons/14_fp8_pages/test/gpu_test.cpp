@@ -62,7 +62,7 @@ TEST_CASE("decodes and a chunk over FP8 pages: the bits of rounded rows") {
   }
   const HeadShape odd{3, 1, 80};  // some lanes have no third element
   const Sequence c(odd, 32, 3);
-  check_pages(odd, {{&c, 1}}, {}, kv::Kernel::kPlain, kv::Device::kCuda);
+  check_pages(odd, {{&c, 1}}, kFarPages, kv::Kernel::kPlain, kv::Device::kCuda);
 }
 
 TEST_CASE("many keys of any number of KV heads" * doctest::test_suite("kernel")) {
