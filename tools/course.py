@@ -103,10 +103,10 @@ GROUPS = {
                 runs.script, script="tools/planted_bugs.py"),
         Command("bench", "[N] [...]", "what it costs: numbers and plots, docs/figures/",
                 runs.bench, of_lesson="lesson{}_bench", others=("gpu",),
-                other_ways={"gpu": runs.bench_gpu, "--road": runs.bench_road}),
+                other_ways={"gpu": runs.bench_gpu, "--road": runs.bench_road, "--peer": runs.bench_peer}),
         Command("bench-cpu", "[...]", "a model against this machine's memory bandwidth", runs.program, "bench_cpu"),
-        Command("bench-cuda", "[...]", "the same on a GPU; --road: the matrix product from plain to fast",
-                runs.program, "bench_cuda", other_ways={"--road": runs.bench_cuda_road}),
+        Command("bench-cuda", "[...]", "the same on a GPU; --road: the matrix product from plain to fast; --peer: beside PyTorch",
+                runs.program, "bench_cuda", other_ways={"--road": runs.bench_cuda_road, "--peer": runs.bench_cuda_peer}),
         Command("stale", "", "which numbers are older than what they measure", runs.stale),
     ],
     "For a model, a trace or a server of yours": [

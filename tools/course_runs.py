@@ -1,6 +1,7 @@
 """How the commands of ./course run: each builds what it needs, and most then become the program.
 
 A docstring is what --help prints of a command. Those without one have a program that explains itself."""
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -110,6 +111,7 @@ def bench(call):
     arguments:
       N                               lesson N's alone; its options, once it is built: ./course bench N --help
       4 --road                        its kernel from plain to fast, on a GPU
+      4 --peer                        PyTorch's attention beside it, on a GPU; all else as for bench 4
       gpu                             how long a thread waits for a GPU's memories
 
     What is printed goes into docs/figures: the data, the plots, and the texts that show it.
@@ -134,6 +136,25 @@ def bench_road(call):
     if not call.lesson or not (ROOT / call.folder / "road").is_dir():
         die(f"{call.typed}: no road here; lesson 4 has one")
     return record(call, f"{call.typed} --road", f"lesson{call.lesson}_road_bench")
+
+
+def beside_pytorch(call, typed, target):
+    if importlib.util.find_spec("torch") is None:
+        die(f"{call.typed} --peer measures PyTorch's attention beside ours, and this python3 has no PyTorch; "
+            "without --peer ours is measured alone")
+    return record(call, typed, target) or code_of("tools/peer_attention.py", call.build.folder / "measured.json")
+
+
+def bench_peer(call):
+    if call.lesson != "04":
+        die(f"{call.typed}: PyTorch has no peer of this; lesson 4 has one")
+    if "--device" not in call.words:
+        call.words += ["--device", "cuda"]
+    return beside_pytorch(call, "./course bench 4", "lesson04_bench")
+
+
+def bench_cuda_peer(call):
+    return beside_pytorch(call, "./course bench-cuda", "bench_cuda")
 
 
 def bench_cuda_road(call):
