@@ -228,7 +228,7 @@ void launch_for_much(const Queries& queries, const Plan& plan, const Address& ad
                      void* workspace, const Stream& stream) {
 #ifdef KV_SM90A
   if constexpr (kHasHopperKernels<kHeadDim>) {
-    if (plan.path == Plan::Path::kRuns && address.layer().together >= kQuarterTokens) {
+    if (path_in_blocks(plan.path, address.layer().together) == Plan::Path::kRuns) {
       return launch_runs<kHeadDim>(queries, plan, address, workspace, stream);
     }
   }

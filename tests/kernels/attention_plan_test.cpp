@@ -83,6 +83,8 @@ TEST_CASE("attention plan: on Hopper large batches are cut into runs") {
   CHECK(hopper_plan_of(16, 4, 4096).path == Path::kRuns);    // 8 pairs
   CHECK(hopper_plan_of(16, 5, 4096).path == Path::kStream);  // 10
   CHECK(hopper_plan_of(64, 1, 256).path == Path::kStream);   // 64 groups for 132 SMs
+  CHECK(path_in_blocks(Path::kRuns, 16) == Path::kRuns);
+  CHECK(path_in_blocks(Path::kRuns, 8) == Path::kStream);
   CHECK(plan_of(64, 1, 4096).path == Path::kStream);
 }
 

@@ -119,7 +119,8 @@ class Runner {
   std::string kernel() const {
     if (stream().device() == kv::Device::kCpu) return "CPU";
     const bool hopper = kv::describe(stream().device()).find("sm_90") != std::string::npos;
-    return name_of(kv::attention::Plan(kv::attention::queries_of(args(0)), hopper).path);
+    const kv::attention::Plan plan(kv::attention::queries_of(args(0)), hopper);
+    return name_of(path_in_blocks(plan.path, pass_.of().block_size));
   }
 
  private:
