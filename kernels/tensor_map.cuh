@@ -46,7 +46,7 @@ CUtensorMap tensor_map(CUtensorMapDataType type, const void* data,
              box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, promotion,
              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
-    throw std::logic_error("matmul_cuda: the driver refuses a tensor map, error " +
+    throw std::logic_error("the driver refuses a tensor map, error " +
                            std::to_string(static_cast<int>(result)));
   }
   return map;
