@@ -12,7 +12,7 @@ namespace kv::attention {
 
 struct LayerMaps {
   CUtensorMap k, v;  // boxes at (byte of the part, row, part)
-  int box_rows, box_parts;
+  int box_rows;
 };
 
 inline LayerMaps layer_maps(const LayerRows& rows, int box_rows, int box_parts) {
@@ -25,7 +25,7 @@ inline LayerMaps layer_maps(const LayerRows& rows, int box_rows, int box_parts) 
         {kPart, static_cast<cuuint32_t>(box_rows), static_cast<cuuint32_t>(box_parts)},
         CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE);
   };
-  return {map_of(rows.k), map_of(rows.v), box_rows, box_parts};
+  return {map_of(rows.k), map_of(rows.v), box_rows};
 }
 
 #if KV_WARPGROUPS

@@ -34,7 +34,7 @@ bool runs_serve(const Queries& queries, int64_t max_pairs, int max_groups) {
     return false;
   }
   const int64_t groups = int64_t{queries.num_seqs} * max_groups;  // of all heads of a CTA at once
-  const int ctas = kSms * run_ctas(heads) / (queries.num_kv_heads / heads);
+  const int ctas = std::max(1, kSms * run_ctas(heads) / (queries.num_kv_heads / heads));
   const int length = divide_up(groups, ctas);
   // Work for most of the CTAs.
   return merges_runs_apart(max_groups, length) ? 4 * groups >= 3 * ctas * length

@@ -28,7 +28,7 @@ inline constexpr int kWorkspaceCounters = 1 << 14;
 bool serves_new_heads(const Queries& queries);
 
 /// Limits of run_queries.cuh: most pairs of a sequence and KV head, and the KV heads of a CTA, a
-/// warp for each: 8 or 4, or 0 if it does not serve this number of them.
+/// warp for each: 8 or 4 (in FP8 also 2), or 0 if it does not serve this number of them.
 inline constexpr int kRunPairs = 8;
 constexpr int run_heads(int num_kv_heads) {
   return num_kv_heads % 8 == 0 ? 8 : num_kv_heads % 4 == 0 ? 4 : 0;

@@ -1,5 +1,8 @@
 // Hands this lesson's rows to kernels/attention: a sequence's tokens are contiguous in its slab.
 
+#include <stdexcept>
+#include <string>
+
 #include "decode_attention.h"
 #include "kernels/attention/launch.cuh"
 #include "kernels/attention/new_heads.cuh"
@@ -8,6 +11,10 @@ namespace lesson02 {
 namespace {
 
 kv::attention::Contiguous<int64_t> slabs_of(const DecodeAttentionArgs& args) {
+  if (args.num_slots > INT32_MAX) {
+    throw std::invalid_argument("attention on CUDA: " + std::to_string(args.num_slots) +
+                                " token slots, wanted fewer than 2^31");
+  }
   return {.k = args.k_cache,
           .v = args.v_cache,
           .begin = args.slab_begin,

@@ -85,6 +85,9 @@ TEST_CASE("attention plan: on Hopper large batches are cut into runs") {
   CHECK(hopper_plan_of(64, 1, 256).path == Path::kStream);   // 64 groups for 132 SMs
   CHECK(path_in_blocks(Path::kRuns, 16) == Path::kRuns);
   CHECK(path_in_blocks(Path::kRuns, 8) == Path::kStream);
+  Queries many_heads = queries_of(1, 1, 4096, 1064);
+  many_heads.num_kv_heads = 1064;  // more than CTAs
+  CHECK(Plan(many_heads, true).path == Path::kRuns);
   CHECK(plan_of(64, 1, 4096).path == Path::kStream);
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// Where K and V of a sequence are in FP8 pages, for kernels that read them without TMA. rows.cuh
-// does the same for bf16.
+// Where K and V of a sequence are in FP8 pages. rows.cuh does the same for bf16.
 
 #include <cuda_runtime.h>
 
@@ -54,7 +53,7 @@ struct Fp8Rows {
   }
 };
 
-/// An address (rows.cuh).
+/// What an address (rows.cuh) is for bf16.
 struct Fp8Blocks {
   Fp8Layer layer;
   int num_kv_heads;

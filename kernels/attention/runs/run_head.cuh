@@ -364,8 +364,8 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::attend(const Piece& piece) {
       weigh(p, piece.keys_begin - tile_begin, pairs.seq_len - tile_begin, tile);
       const bool begins_group = tile_begin == group_begin;
 #pragma unroll
-      for (int c = 0; c < 2; ++c) {  // a pair merges a tile only if it sees keys of it
-        if (tile_begin >= all_see_from) {
+      for (int c = 0; c < 2; ++c) {       // a pair merges a tile only if it sees keys of it
+        if (tile_begin > all_see_from) {  // nobody's first tile
           if (visible[c] > 0) group.append(tile, c, begins_group);
         } else if (visible[c] > 0 && before[c] < kTileTokens) {
           group.append(tile, c, begins_group || before[c] >= 0);

@@ -82,9 +82,7 @@ class RunCopies {
       if (lane_ == 0) {
         expect_bytes(full, !here ? 0 : is_k ? Slots::kBytes + Slots::kScaleBytes : Slots::kBytes);
         if (here) {
-          constexpr int kHeadsInPart = kSwizzledRowBytes / Slots::kHeadBytes;
-          const int part = kHeadsInPart > 1 ? first_head_ / kHeadsInPart
-                                            : first_head_ * Slots::kHeadBytes / kSwizzledRowBytes;
+          const int part = first_head_ * Slots::kHeadBytes / kSwizzledRowBytes;
           copy_box_once(shared_.slots.parts[ring_.slot], is_k ? tiles_.maps.k : tiles_.maps.v, 0,
                         row, part, full);
         }
