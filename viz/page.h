@@ -127,7 +127,7 @@ struct Button {
 std::vector<Button> one_of(const std::string& verb, const std::vector<int>& values,
                            const std::string& rest = "");
 
-/// "+16": `of` grows by so many tokens, by the page's command `append`.
+/// "+16": the sequence `of` grows by `tokens`, by the page's command `append`.
 Button append(const std::string& of, int tokens, char key, bool asked = false);
 
 class Page {

@@ -47,7 +47,7 @@ inline int64_t max_pairs(const Queries& queries) {
 template <class Address>
 BoxedTiles<Address> tiles_of(const Address& address) {
   const LayerRows layer = address.layer();
-  return {address, layer_maps(layer, std::min(layer.together, kTileTokens), 1)};
+  return {address, layer_maps(layer, std::min(layer.contiguous_tokens, kTileTokens), 1)};
 }
 
 template <int kHeadDim, int kWarpgroups, class Tiles>
@@ -228,7 +228,7 @@ void launch_for_much(const Queries& queries, const Plan& plan, const Address& ad
                      void* workspace, const Stream& stream) {
 #ifdef KV_SM90A
   if constexpr (kHasHopperKernels<kHeadDim>) {
-    if (path_in_blocks(plan.path, address.layer().together) == Plan::Path::kRuns) {
+    if (path_in_blocks(plan.path, address.layer().contiguous_tokens) == Plan::Path::kRuns) {
       return launch_runs<kHeadDim>(queries, plan, address, workspace, stream);
     }
   }

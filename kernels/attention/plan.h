@@ -62,10 +62,10 @@ struct Plan {
   explicit Plan(const Queries& queries, bool on_hopper);
 };
 
-/// The path where only so many tokens are neighbours in memory: kRuns copies 16 at a time, and
-/// leaves smaller blocks to kStream.
-constexpr Plan::Path path_in_blocks(Plan::Path path, int tokens) {
-  return path == Plan::Path::kRuns && tokens < 16 ? Plan::Path::kStream : path;
+/// The path over blocks of this size: kRuns copies 16 tokens at a time, and leaves smaller blocks
+/// to kStream.
+constexpr Plan::Path path_in_blocks(Plan::Path path, int block_size) {
+  return path == Plan::Path::kRuns && block_size < 16 ? Plan::Path::kStream : path;
 }
 /// The path of a pass of many queries: kMany or kWarpgroups.
 Plan::Path path_of_many(const Queries& queries, bool on_hopper);

@@ -36,7 +36,7 @@ struct LayerRows {
   const void* v;
   int64_t num_rows;
   int64_t row_bytes;
-  int together;  // so many tokens of a sequence, from each multiple of it on, are neighbours
+  int contiguous_tokens;  // of a sequence, in neighbouring rows: the block size of a paged cache
 };
 
 /// Rows of a sequence whose tokens lie one after the other.

@@ -50,7 +50,7 @@ struct RowsOfBlocks {
             .v = v,
             .num_rows = int64_t{num_blocks} << shift,
             .row_bytes = int64_t{num_kv_heads} * head_dim * int64_t{sizeof(bf16)},
-            .together = 1 << shift};
+            .contiguous_tokens = 1 << shift};
   }
 };
 

@@ -38,7 +38,7 @@ inline CodedRunTiles run_tiles_of(const Fp8Blocks& address, int elements) {
                        .v = layer.v,
                        .num_rows = int64_t{layer.num_blocks} * layer.block_size,
                        .row_bytes = int64_t{address.num_kv_heads} * address.head_dim,
-                       .together = layer.block_size};
+                       .contiguous_tokens = layer.block_size};
   return {address, layer_maps(rows, kQuarterTokens, elements / kSwizzledRowBytes),
           tensor_map<3>(CU_TENSOR_MAP_DATA_TYPE_UINT8, layer.scales,
                         {size, 2 * static_cast<cuuint64_t>(address.num_kv_heads),
