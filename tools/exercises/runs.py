@@ -209,7 +209,7 @@ def run_case(binary, case, environment=None, limit=LIMIT_S):
         there = "<TestCase " in xml
         return Result(case, "passes" if there else "fails", [] if there else ["There is no test of this name."])
     lines = relative("\n".join(failure(xml)), build).splitlines()
-    if code == LEAKS and "DEADLYSIGNAL" in said:  # the leak sanitizer has taken the signal
+    if code == LEAKS and re.search("DEADLYSIGNAL|LeakSanitizer: (CHECK failed|bad pointer)", said):  # it met the fault first
         code, said = -11, ""
     if code is None:
         lines += [f"It did not end within {limit:g} s: " + ("a loop that never ends, or one far too long." if busy else
