@@ -28,9 +28,7 @@ inline constexpr float kFinger = 44;  // points: the least height of a control o
 /// What there is in the window; what there is not leaves its room to the picture.
 struct Parts {
   bool tabs = true, actions = false, side = true, player = true;
-  // The player has one: on a phone held upright it takes a row of its own. Without one Undo and
-  // Reset stand beside the large buttons there.
-  bool film = true;
+  bool film = true;     // the player has one: a phone held upright then has no large buttons
   float counters = 42;  // points: the height of the counters, if they are in a row of their own
 };
 WindowLayout window_layout(float width, float height, const Parts& parts = {});

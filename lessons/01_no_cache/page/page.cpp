@@ -68,11 +68,11 @@ std::string NoCachePage::story() {
   const size_t count = passes().size();
   const int rows = passes().back(), before = count > 1 ? passes()[count - 2] : 0;
   if (live_.finished()) {
-    return fmt::format("the run has ended after {}: {} rows of K and V, {} were needed",
+    return fmt::format("The run has ended after {}: {} rows were computed, and {} were needed.",
                        kv::count_of(std::ssize(passes()), "pass"), *counter("rows"), rows);
   }
-  return fmt::format("pass {}: {} of K and V, {} of them again; draws \"{}\"", count,
-                     kv::count_of(rows, "row"), before, live_.text(live_.generated().back().id));
+  return fmt::format("Pass {} computes {}, {} of them again. The model says \"{}\".", count,
+                     kv::count_of(rows, "row"), before, live_.word(live_.generated().back().id));
 }
 
 std::vector<viz::Counter> NoCachePage::counters() const {
