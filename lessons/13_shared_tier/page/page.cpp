@@ -173,7 +173,7 @@ void SharedTierPage::pass(int number) {
   const lesson08::SchedulerOutput output = server.scheduler.schedule();
   if (output.chunks.empty()) {
     tier.manager().wait_for_load();
-    shown_.reason = "The server has checked what came from the store: it goes to the device.";
+    shown_.reason = "The store's blocks have come. They are checked, and go to the device.";
   }
   tier.begin_pass();
   for (const lesson08::Chunk& chunk : output.chunks) {
