@@ -39,6 +39,14 @@ struct TextRequest : ServedRequest {
   int32_t next_token() const { return text[static_cast<size_t>(num_prompt + generated)]; }
 };
 
+/// Why no request of this text can come now; empty if one can.
+template <class Text>
+std::string why_not_come(const NamedList<Text>& texts, const std::string& name) {
+  const Text* const known = texts.find(name);
+  if (known != nullptr && known->is_there()) return "a request of " + name + " is there already";
+  return known == nullptr ? texts.why_not_add(name) : "";
+}
+
 /// Hue and name of a block of a text: "A2" comes after two others.
 using BlockLabel = std::pair<int, std::string>;
 /// Labels the blocks of a text by their keys, its first block first. A block that two texts begin

@@ -58,11 +58,15 @@ int num_rows(const Output& pass) {
   return rows;
 }
 
-/// "pass 3 ran 12 tokens of 2 requests"
-template <class Output>
-std::string told_of(int number, const Output& pass) {
-  return fmt::format("pass {} ran {} of {}", number, kv::count_of(num_rows(pass), "token"),
-                     kv::count_of(std::ssize(pass.chunks), "request"));
+/// "Pass 3 ran 12 tokens: 8 of A, 4 of B."
+template <class Requests, class Output>
+std::string told_of(int number, const Requests& requests, const Output& pass) {
+  std::string parts;
+  for (const auto& chunk : pass.chunks) {
+    parts += fmt::format("{} {} of {}", parts.empty() ? ":" : ",", chunk.num_tokens,
+                         std::ranges::find(requests, chunk.id, &ServedRequest::id)->name);
+  }
+  return fmt::format("Pass {} ran {}{}.", number, kv::count_of(num_rows(pass), "token"), parts);
 }
 
 /// Whether the request waits or runs. No scheduler: the live run has ended, and all requests have.

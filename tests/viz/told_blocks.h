@@ -54,7 +54,6 @@ inline int check_told(const std::string& told, const Counts& before, const Count
       {R"((\d+|no) new blocks?\b)", {"free"}, grown("free", -1)},
       {R"(the (new) block \d)", {"free"}, grown("free", -1)},
       {R"((\d+) blocks? back to the pool)", {"free"}, grown("free")},
-      {R"((\d+) blocks? in use)", {"used"}, now("used")},
       {R"(needs \d+ blocks?(?: to start)?, (\d+|none) (?:is|are) free(?!:))",
        {"free"},
        now("free")},
@@ -64,9 +63,12 @@ inline int check_told(const std::string& told, const Counts& before, const Count
       {R"(empty pool: (\d+) blocks?)", {"total"}, now("total")},
       {R"((\d+) blocks? copied on write)", {"copies"}, grown("copies")},
       {R"((\d+) saved by sharing)", {"saved"}, now("saved")},
-      {R"((\d+) as copies)", {"as_copies"}, now("as_copies")},
       {R"((\d+) (?:blocks? )?found in the queue)", {"revived"}, grown("revived")},
-      {R"((\d+) overwritten)", {"evicted"}, grown("evicted")}};
+      {R"((\d+) overwritten)", {"evicted"}, grown("evicted")},
+      {R"(file still lacks (\d+) blocks?)", {"unsaved"}, now("unsaved")},
+      {R"(finds (\d+) blocks? whole in the file)", {"restored"}, now("restored")},
+      {R"(asks the store for (\d+) blocks?)", {"asked_for"}, grown("asked_for")},
+      {R"(The store gets (\d+) blocks?)", {"put"}, grown("put")}};
   int checked = 0;
   const bool grows = std::regex_search(told, std::regex(" grows? by "));
   if (after.contains("copies") && grows) {  // each copy is told

@@ -33,7 +33,7 @@ struct Place {
 /// The room that a page has for its picture.
 struct Room {
   float w = 960, h = 540;
-  bool is_told = false;  // a film's sentence stands below: a page may leave its note to it
+  bool is_told = false;  // a sentence stands below: a page may leave its note to it
 };
 
 /// Meaning of a colour. Hue is a sequence (a request, a beam), and nothing else.

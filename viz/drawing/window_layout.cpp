@@ -44,7 +44,8 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
   const float tabs = layout.on_phone ? kFinger : 32;
   const bool tabs_beside = sideways && width >= 760;
   if (parts.tabs && !tabs_beside) layout.tabs = from_top(tabs);
-  if (parts.player) {
+  const bool acts_below = upright && parts.actions && !parts.film;
+  if (parts.player && !acts_below) {
     const float rows = upright && parts.film ? 2 * kFinger + kGap : kFinger;
     layout.player = from_bottom(kEdge, inner, layout.on_phone ? rows : 36);
   }
@@ -61,8 +62,8 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
     layout.side = {x, below, side, bottom - below - kGap - words};
     layout.sentence = {layout.side.x, layout.side.bottom() + kGap, side, words};
   } else {
-    if (upright && parts.actions) {
-      const float rows = parts.side ? 2 : 3;  // Undo and Reset stand there, too
+    if (acts_below) {
+      const float rows = parts.side ? 2 : 3;
       layout.actions = from_bottom(kEdge, inner, rows * (kFinger + kGap) - kGap);
     }
     layout.sentence = from_bottom(kEdge, inner, upright ? 68.0f : height < 720 ? 46.0f : 54.0f);

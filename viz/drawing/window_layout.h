@@ -28,7 +28,7 @@ inline constexpr float kFinger = 44;  // points: the least height of a control o
 /// What there is in the window; what there is not leaves its room to the picture.
 struct Parts {
   bool tabs = true, actions = false, side = true, player = true;
-  bool film = true;     // the player has one: on a phone held upright it takes a row of its own
+  bool film = true;     // the player has one: a phone held upright then has no large buttons
   float counters = 42;  // points: the height of the counters, if they are in a row of their own
 };
 WindowLayout window_layout(float width, float height, const Parts& parts = {});

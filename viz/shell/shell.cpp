@@ -122,7 +122,7 @@ void Shell::copy() {
 Parts Shell::parts() const {
   const Session& s = *tab().session;
   const bool acts = !s.page().actions().empty(), small = embedded && acts;
-  const bool film = s.scenario() != nullptr;
+  const bool film = s.scenario() != nullptr || command_line_.is_open();
   return {
       .tabs = !embedded, .actions = acts, .side = !small, .player = !small || film, .film = film};
 }
@@ -146,7 +146,7 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   const bool counts_apart = layout.counters.w > 0;
   const float wide = counts_apart ? layout.counters.w : layout.side.w - 2 * kSidePad;
   Room room = picture_room(layout, session().page().info().tall);
-  room.is_told = session().is_on_scenario();
+  room.is_told = true;
   follow_page(room, figures_room(wide, session().page()), seconds);
   ImGui::SetNextWindowPos(ImVec2(0, 0));
   ImGui::SetNextWindowSize(ImVec2(width, height));
@@ -159,7 +159,7 @@ void Shell::frame(float width, float height, float scale, double seconds) {
   if (layout.tabs.h > 0) draw_tabs(layout.tabs);
   if (counts_apart) draw_counters(layout.counters);
   draw_main(layout, seconds);
-  if (layout.actions.h > 0) draw_actions(layout.actions);
+  if (layout.actions.h > 0) draw_actions(layout.actions, layout.player.h > 0);
   if (layout.side.h > 0 && layout.page.h == 0) draw_side(layout.side, !counts_apart);
   draw_sentence(layout.sentence);
   if (layout.player.h > 0) draw_player(layout.player);

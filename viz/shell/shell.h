@@ -137,7 +137,7 @@ class Shell {
   void draw_tab(size_t index, bool titled);
   void draw_main(const WindowLayout& layout, double seconds);
   void draw_way_down(const Place& page);
-  void draw_actions(const Place& at);
+  void draw_actions(const Place& at, bool has_player);
   void draw_films(const Room& room, bool in_column);
   void draw_counters(const Place& at);
   void draw_controls();

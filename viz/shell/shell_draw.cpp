@@ -161,12 +161,12 @@ void Shell::draw_way_down(const Place& page) {
   ImGui::EndChild();
 }
 
-/// Inside a text Undo and Reset stand beside them.
-void Shell::draw_actions(const Place& at) {
+/// If there is no player, Undo and Reset stand beside them.
+void Shell::draw_actions(const Place& at, bool has_player) {
   begin("actions", at, false, kFixed);
   ui_.begin_large(on_phone_ ? kFinger + 1 : at.h);  // whole pixels round down
   session().page().buttons(ui_, session().page().actions());
-  if (!parts().player) {
+  if (!has_player) {
     ui_.same_line();
     draw_undo_buttons();
     draw_reset_button();

@@ -54,7 +54,8 @@ NoCachePage::NoCachePage(const viz::PageContext& context)
     : Page({.lesson = "01",
             .title = "No cache",
             .summary = "Each pass computes K and V of every token again. One new row would do.",
-            .opening = {kStory, "step 9"}}),
+            .opening = {kStory, "step 9"},
+            .tall = 560}),
       live_(context) {
   declare(live_.verbs(
       "watch the engine continue the prompt, one token a step",
@@ -68,11 +69,11 @@ std::string NoCachePage::story() {
   const size_t count = passes().size();
   const int rows = passes().back(), before = count > 1 ? passes()[count - 2] : 0;
   if (live_.finished()) {
-    return fmt::format("the run has ended after {}: {} rows of K and V, {} were needed",
+    return fmt::format("The run has ended after {}: {} rows were computed, and {} were needed.",
                        kv::count_of(std::ssize(passes()), "pass"), *counter("rows"), rows);
   }
-  return fmt::format("pass {}: {} of K and V, {} of them again; draws \"{}\"", count,
-                     kv::count_of(rows, "row"), before, live_.text(live_.generated().back().id));
+  return fmt::format("Pass {} computes {}, {} of them again. The model says \"{}\".", count,
+                     kv::count_of(rows, "row"), before, live_.word(live_.generated().back().id));
 }
 
 std::vector<viz::Counter> NoCachePage::counters() const {
@@ -88,8 +89,7 @@ std::vector<viz::Counter> NoCachePage::counters() const {
       {"needed", needed, "needed", "Rows that differ: one for each token that was run."},
       {"again", rows - needed, "again", "Rows that had been computed before and were thrown away."},
       viz::share("again_permille", rows - needed, rows, "share again",
-                 "Of the rows computed, those that had been there before."),
-      {"last_rows", needed}};
+                 "Of the rows computed, those that had been there before.")};
 }
 
 void NoCachePage::check_invariants() const {

@@ -17,7 +17,7 @@ SlabSimulator::SlabSimulator(int slabs, int slots) : cache_(small_cache(slabs, s
 
 std::string SlabSimulator::append(int slab, int num_tokens) {
   cache_.advance(slab, num_tokens);
-  return fmt::format("slab {} grows by {}: {} of its {} are filled", slab,
+  return fmt::format("Slab {} grows by {}: {} of its {} are filled", slab,
                      kv::count_of(num_tokens, "token"), kv::with_commas(cache_.position(slab)),
                      kv::count_of(cache_.max_seq_len(), "slot"));
 }

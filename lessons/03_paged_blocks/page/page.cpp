@@ -35,7 +35,7 @@ PagedPage::PagedPage(const viz::PageContext& context)
               pointed_ = {w[0].text, w[1].number};
               const int64_t slot = now_.find(w[0].text)->table.slot(w[1].number);
               const int64_t size = manager().block_size();
-              return fmt::format("token {} of {} is in block {} at offset {}: slot {}", w[1].number,
+              return fmt::format("Token {} of {} is in block {} at offset {}: slot {}", w[1].number,
                                  w[0].text, slot / size, slot % size, slot);
             },
             [this](auto& w) {

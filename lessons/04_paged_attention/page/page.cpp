@@ -79,7 +79,8 @@ std::vector<viz::Verb> WalkPage::moves_and_changes() {
            [this](auto& w) {
              walk({options_.block_size, w[0].number, w[1].number});
              sizes_ = {options_.block_size};
-             return fmt::format("layer {}, query head {}; {}", w[0].text, w[1].text, story());
+             return fmt::format("Query head {} of layer {} does the same, with other scores.",
+                                w[1].text, w[0].text);
            },
            [this](auto& w) { return why_not_look(w[0].number, w[1].number); }},
           viz::Verb{"blocks",
@@ -118,8 +119,8 @@ std::string WalkPage::start(const std::string& prompt, int num_tokens) {
   position_ = 0;
   walk({});
   sizes_ = {options_.block_size};
-  return fmt::format("{} in {}; {}", kv::count_of(std::ssize(tokens_), "token"),
-                     kv::count_of(std::ssize(walk_->block_table), "block"), story());
+  return fmt::format("The query of token {} is to read {}, 64 tokens at a time.",
+                     tokens_.size() - 1, kv::count_of(std::ssize(walk_->block_table), "block"));
 }
 
 void WalkPage::walk(const WalkOptions& options) {
@@ -135,8 +136,8 @@ std::string WalkPage::resize_blocks(int block_size) {
   if (!same_bits(before, *walk_)) throw std::logic_error("another block size gives other bits");
   std::erase(sizes_, block_size);
   sizes_.push_back(block_size);
-  return fmt::format("blocks of {}: {} of them, elsewhere in the pool, and the same bits; {}",
-                     block_size, walk_->block_table.size(), story());
+  return fmt::format("K and V are now in {} of {}, and no number of the walk has changed a bit.",
+                     kv::count_of(std::ssize(walk_->block_table), "block"), block_size);
 }
 
 std::string WalkPage::why_not_look(int layer, int head) {
@@ -162,35 +163,35 @@ const WalkStep& WalkPage::tile() const {
 
 std::string WalkPage::story() const {
   const WalkStep& s = step();
-  const auto joins = [&](const std::string& sum, const std::string& part) {
-    return s.before.acc.empty()
-               ? fmt::format("{} = {}: into nothing, so a copy", sum, part)
-               : fmt::format("{} + {}: both scaled to the larger m, then added", sum, part);
+  const auto joins = [&](const std::string& part, const std::string& sum) {
+    return fmt::format("{} joins {}. {}", part, sum,
+                       s.before.acc.empty() ? "It is the first, so its numbers stay as they are."
+                                            : "The side with the smaller m shrinks first.");
   };
-  const std::string group = fmt::format("group {}", s.group);
   switch (s.kind) {
     case WalkStep::Kind::kTile:
-      return fmt::format("tile {}, from scratch: tokens {} to {} in {} {}", s.tile, s.first_token,
-                         s.first_token + s.num_tokens - 1,
-                         s.block_ids.size() == 1 ? "block" : "blocks", fmt::join(s.block_ids, " "));
+      return fmt::format("Tile {} starts from scratch. The query reads tokens {} to {} from {} {}.",
+                         s.tile, s.first_token, s.first_token + s.num_tokens - 1,
+                         s.block_ids.size() == 1 ? "block" : "blocks",
+                         fmt::join(s.block_ids, ", "));
     case WalkStep::Kind::kMergeTile:
-      return joins(group, fmt::format("tile {}", s.tile));
+      return joins(fmt::format("Tile {}", s.tile), fmt::format("group {}", s.group));
     case WalkStep::Kind::kMergeGroup:
-      return joins("result", group);
+      return joins(fmt::format("Group {}", s.group), "the result");
     case WalkStep::Kind::kDivide:
-      return "out = acc / l: the weights now add up to 1";
+      return "All tokens have been read. acc / l is the answer: its weights add up to 1.";
   }
   return {};
 }
 
 std::vector<viz::Counter> WalkPage::counters() const {
   const auto milli = [](float value) { return std::lround(1000.0 * static_cast<double>(value)); };
-  return {{"tokens", std::ssize(tokens_)},
-          {"blocks", walk_ ? std::ssize(walk_->block_table) : 0},
+  return {{"tokens", std::ssize(tokens_), "tokens", "Their K and V are read."},
+          {"blocks", walk_ ? std::ssize(walk_->block_table) : 0, "blocks", "They hold K and V."},
           {"block_size", options_.block_size},
           {"same_bits", std::ssize(sizes_)},
-          {"layer", options_.layer},
-          {"head", options_.head},
+          {"layer", options_.layer, "layer", "The layer whose K and V are read."},
+          {"head", options_.head, "query head", "The head whose query reads them."},
           {"steps", walk_ ? std::ssize(walk_->steps) : 0},
           {"step", position_},
           {"tile", walk_ ? step().tile : 0},

@@ -36,7 +36,7 @@ void LiveSharing::watch(bool beams, int n, const std::string& prompt, int max_to
 
 std::string LiveSharing::story() {
   follow();
-  const int used = manager().pool().num_used(), used_before = std::exchange(used_told_, used);
+  const int used_before = std::exchange(used_told_, manager().pool().num_used());
   const int64_t copies =
       manager().num_copies() - std::exchange(copies_told_, manager().num_copies());
   if (finished()) {
@@ -48,10 +48,6 @@ std::string LiveSharing::story() {
       beams_ ? count_of(std::ssize(best_), "beam") + " go on; the best ends in " + drawn
              : viz::letters(static_cast<int>(token.request)) + " draws " + drawn;
   if (copies > 0) story += fmt::format("; {} copied on write", count_of(copies, "block"));
-  if (used != used_before) {
-    story += fmt::format("; {} in use, {} as copies", count_of(used, "block"),
-                         manager().pool().num_references());
-  }
   return story;
 }
 

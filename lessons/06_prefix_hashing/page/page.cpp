@@ -126,7 +126,7 @@ std::string PrefixPage::ask(const std::string& name, std::vector<int32_t> tokens
                   kv::count_of(std::ssize(request.tokens), "token"));
   std::string reason = name + " finds nothing: all of it is computed.";
   if (!found.empty()) {
-    story += fmt::format(", in blocks {}", fmt::join(found, " "));
+    story += fmt::format(", in blocks {}", fmt::join(found, ", "));
     reason = fmt::format("{} finds {}, and computes the rest.", name,
                          kv::count_of(std::ssize(found), "block"));
   }

@@ -134,17 +134,10 @@ std::string EvictionPage::ask(const std::string& name, const std::string& text,
 }
 
 std::string EvictionPage::free(const std::vector<std::string>& names) {
-  std::string story;
-  for (const std::string& name : names) {
-    const auto ids = manager_->table(asked_.all().at(name).id).block_ids();
-    const std::vector<int32_t> reversed(ids.rbegin(), ids.rend());
-    asked_.free(*manager_, name);
-    story += fmt::format("{}{} ends: its blocks go to the back of the queue, {}",
-                         story.empty() ? "" : "; ", name, listed(reversed));
-  }
-  reason_ = fmt::format("{} blocks go to the back, the tail first. Full blocks keep their words.",
-                        names.size() == 1 ? names[0] + " ends: its" : "All end: their");
-  return story;
+  for (const std::string& name : names) asked_.free(*manager_, name);
+  return reason_ =
+             fmt::format("{} blocks go to the back, the tail first. Full blocks keep their words.",
+                         names.size() == 1 ? names[0] + " ends: its" : "All end: their");
 }
 
 /// The second request shares nothing with the first; the third repeats the first.

@@ -60,7 +60,9 @@ void Picture::card(const Seen& seen, const Place& at) {
   const bool waits = std::ranges::count(now_.waiting, seen.id) > 0;
   const State state = seen.num_preemptions > 0 && waits ? State::kPreempted : State::kInUse;
   const int prompt = std::min(seen.num_computed, seen.num_prompt);
-  const char* const words = at.w > 190 ? "prompt {} of {}, {} new" : "{}/{} +{}";
+  const char* const words = at.w > 190   ? "prompt {} of {}, {} new"
+                            : at.w > 120 ? "{} of {}, {} new"
+                                         : "{}/{} +{}";
   const std::string numbers =
       seen.ended ? fmt::format("+{}", seen.generated)
                  : fmt::format(fmt::runtime(words), prompt, seen.num_prompt, seen.generated);

@@ -42,8 +42,8 @@ struct Shown {
   std::vector<int64_t> waiting = {}, running = {};
   SchedulerOutput last = {};  // the last pass
   int num_passes = 0;
-  int64_t num_found = 0, num_looked_up = 0;  // tokens, of requests that start or resume
-  std::optional<Shortage> shortage = {};     // the last one
+  int64_t num_found = 0;                  // tokens, of requests that start or resume
+  std::optional<Shortage> shortage = {};  // the last one
 
   const Seen& of(int64_t id) const { return *std::ranges::find(seen, id, &Seen::id); }
 };

@@ -37,9 +37,7 @@ std::string SchedulerPage::live(const std::string& prompt, int max_tokens) {
 std::string SchedulerPage::passes(int count) {
   const auto has_work = [&] { return live_.running() ? !live_.finished() : !scheduler_->idle(); };
   for (int i = 0; i < count && has_work(); ++i) run_pass();
-  return fmt::format("{}; so far the cache had {} of {} tokens, and requests gave way {}",
-                     viz::told_of(shown_.num_passes, shown_.last), shown_.num_found,
-                     shown_.num_looked_up, kv::count_of(num_preemptions(), "time"));
+  return viz::told_of(shown_.num_passes, shown_.seen, shown_.last);
 }
 
 /// One pass: of the engine, or of the page's scheduler without a model.
@@ -61,10 +59,7 @@ void SchedulerPage::note_pass(const Scheduler& of, const SchedulerOutput& output
   ++shown_.num_passes;
   note_arrivals(of);
   for (const auto* ids : {&shown_.last.started, &shown_.last.resumed}) {
-    for (const int64_t id : *ids) {
-      shown_.num_found += of.request(id).num_cached;
-      shown_.num_looked_up += std::ssize(of.request(id).tokens);
-    }
+    for (const int64_t id : *ids) shown_.num_found += of.request(id).num_cached;
   }
   if (!shown_.last.preempted.empty()) shown_.shortage = shortage_in(of);
   for (Seen& seen : shown_.seen) {

@@ -78,8 +78,8 @@ std::string LookaheadPage::begin() {
       PageSettings{settings_.num_blocks, settings_.block_size, /*num_guesses=*/0});
   shown_ = {};
   num_accepted_ = 0;
-  return fmt::format("{} of {}, at most {}", kv::count_of(settings_.num_blocks, "block"),
-                     settings_.block_size, kv::count_of(settings_.num_guesses, "guess"));
+  return fmt::format("A pool of {} blocks, and up to {} at a time.", settings_.num_blocks,
+                     kv::count_of(settings_.num_guesses, "guess"));
 }
 
 std::string LookaheadPage::why_not_add(const std::string& name, int num_prompt,
@@ -105,7 +105,7 @@ std::string LookaheadPage::add(const std::string& name, const std::string& promp
     serving->scheduler.submit(asked.id, asked.known(), asked.max_tokens,
                               {.skip_reading_prefix_cache = true});
   }
-  return fmt::format("{}: a prompt of {}; it waits", name, kv::count_of(asked.num_prompt, "token"));
+  return fmt::format("{} comes with {}, and waits.", name, kv::count_of(asked.num_prompt, "token"));
 }
 
 std::string LookaheadPage::live(const std::string& prompt, int max_tokens) {
@@ -118,7 +118,7 @@ std::string LookaheadPage::live(const std::string& prompt, int max_tokens) {
   asked.max_tokens = max_tokens;
   without_->scheduler.submit(0, asked.text, max_tokens, {.skip_reading_prefix_cache = true});
   compose(*live_.pass());
-  return fmt::format("the engine begins with \"{}\"", prompt);
+  return fmt::format("The engine begins with \"{}\".", prompt);
 }
 
 void LookaheadPage::check_invariants() const {
@@ -162,10 +162,11 @@ std::vector<viz::Counter> LookaheadPage::counters() const {
   return all;
 }
 
-/// Guess and pass take turns, and then another request comes.
+/// Guess and pass take turns, and then another request comes, as long as there is room for it.
 std::vector<viz::Button> LookaheadPage::actions() const {
   if (live_.running()) return live_.steps();
   const bool idle = serving_->scheduler.idle();
+  const bool full = !shown_.asked.why_not_add(shown_.asked.free_name()).empty();
   const auto add = [&](const char* name, const char* label, const char* answer, char key,
                        bool asked) {
     const viz::Command command{.verb = "new", .args = {shown_.asked.free_name(), kPrompt, answer}};
@@ -175,7 +176,8 @@ std::vector<viz::Button> LookaheadPage::actions() const {
           {"pass", "Pass", "pass", "", 'P', shown_.composed},
           {"step 10", "x10", "step 10", "", 'X'},
           add("new same", "New: same", kSame, 'N', false),
-          add("new other", "New: other", kOther, 'O', idle)};
+          full ? viz::Button{"over", "Start over", "guesses 4", "", 'O', idle}
+               : add("new other", "New: other", kOther, 'O', idle)};
 }
 
 void LookaheadPage::draw(viz::Ui& ui) {

@@ -94,7 +94,7 @@ std::string LookaheadPage::live_step() {
 std::string LookaheadPage::compose(const SchedulerOutput& output) {
   std::vector<Part> parts;
   for (const Chunk& chunk : output.chunks) parts.push_back(part_of(chunk));
-  if (parts.empty()) return tell("the pass is empty: all that ran has to wait");
+  if (parts.empty()) return tell("Too few blocks are free: all requests wait, and nothing runs.");
   shown_.passes.push_back(parts);
   shown_.composed = true;
   refresh();
@@ -200,24 +200,24 @@ std::string LookaheadPage::tell_guess(const Part& part) {
   const std::string last = slot_id(asked, known - 1), first = slot_id(asked, known);
   if (laid > 0 && laid == part.proposed) {
     const auto ngram = words(std::span(asked.known()).last(part.length));
-    return tell(fmt::format("{} ends with \"{}\", as before: what came after it then is the guess",
-                            part.name, fmt::join(ngram, " ")),
+    return tell(fmt::format("{} ends with \"{}\", as before: it guesses the {} that came next.",
+                            part.name, fmt::join(ngram, " "), kv::count_of(laid, "token")),
                 first);
   }
   std::string why;
   if (settings_.num_guesses == 0) {
-    why = "without guesses a pass gives a token";
+    why = "Guesses are switched off: a pass gives a token.";
   } else if (known >= asked.max_slots()) {
-    why = fmt::format("the next token of {} is its last: nothing to guess", part.name);
+    why = fmt::format("The next token of {} is its last: there is nothing to guess.", part.name);
   } else if (part.proposed == 0) {
-    why = fmt::format("the last two tokens of {} have not come before: no guess", part.name);
+    why = fmt::format("No guess: the last two tokens of {} have not come before.", part.name);
   } else if (!scheduler().waiting().empty()) {
-    why = fmt::format("a request waits for blocks: {} takes none for guesses", part.name);
+    why = fmt::format("A request waits for blocks, so {} takes none for guesses.", part.name);
   }
   if (!why.empty()) return tell(why, last);
   const std::string some =
       laid == 0 ? "no guess" : fmt::format("{} of {} guesses", laid, part.proposed);
-  return tell(fmt::format("no block is free: {} of {} {} a slot. No request gives way for a guess",
+  return tell(fmt::format("No block is free: {} of {} {} a slot. No request gives way for a guess.",
                           some, part.name, laid > 1 ? "have" : "has"),
               laid == 0 ? last : first);
 }
@@ -226,27 +226,25 @@ std::string LookaheadPage::tell_guess(const Part& part) {
 std::string LookaheadPage::tell_pass(const Part& part, const Shown& was) {
   const Asked& asked = shown_.of(part.id);
   const int first = part.first_guess(), count = part.num_guesses();
-  const std::string drawn = kv::count_of(part.drawn, "token");
+  const std::string gets = fmt::format("{} gets {}", part.name, kv::count_of(part.drawn, "token"));
   const std::string request = "request " + part.name;
-  if (count == 0) return tell(fmt::format("no guess: {} from one pass", drawn), request);
+  if (count == 0) return tell(gets + " from this pass, which had no guess to check.", request);
   if (part.accepted == count) {
-    const std::string all =
-        count == 1 ? "the guess was" : fmt::format("all {} guesses were", count);
-    return tell(fmt::format("{} right: {} from one pass", all, drawn),
+    return tell(fmt::format("{} from one pass: the model agrees with {} of {}.", gets, count,
+                            kv::count_of(count, "guess")),
                 asked.ended ? request : slot_id(asked, first + count - 1));
   }
-  const int after = count - part.accepted - 1;
-  std::string words =
-      fmt::format("\"{}\" was wrong: {} struck out, {} drawn", word(part.guesses[part.accepted]),
-                  after > 0 ? fmt::format("it and the {} after it are", after) : "it is", drawn);
-  if (asked.ended || asked.waits()) return tell(words, request);
+  std::string words = fmt::format("The model says \"{}\" and not \"{}\": {} drops {}",
+                                  word(asked.known().back()), word(part.guesses[part.accepted]),
+                                  part.name, kv::count_of(count - part.accepted, "guess"));
+  if (asked.ended || asked.waits()) return tell(words + ".", request);
   std::string about = slot_id(asked, first + part.accepted);
   for (const int32_t id : was.asked.at(part.name).ids) {  // taken for guesses alone
     if (std::ranges::count(asked.ids, id) > 0) continue;
-    words += fmt::format("; block {} goes back", id);
+    words += fmt::format(", and gives back block {}", id);
     about = viz::block_id(id);
   }
-  return tell(words, about);
+  return tell(words + ".", about);
 }
 
 }  // namespace lesson09

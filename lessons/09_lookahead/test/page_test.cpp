@@ -26,7 +26,8 @@ struct Fixture : kvtest::PageFixture {
 TEST_CASE_FIXTURE(Fixture, "a guess is laid into the slots after the tokens, from where it stood") {
   run({"new A \"the red cat sat on the mat and the red\" \"cat ran off and slept\"", "guess"});
   const viz::Scene scene = picture();
-  CHECK(note(scene) == "A ends with \"the red\", as before: what came after it then is the guess");
+  CHECK(note(scene) ==
+        "A ends with \"the red\", as before: it guesses the 4 tokens that came next.");
   struct Guess {
     const char *slot, *word, *from;
   };
@@ -66,8 +67,7 @@ TEST_CASE_FIXTURE(Fixture, "the first wrong guess and those after it are struck 
        "pass"});
   const viz::Scene scene = picture();
   CHECK(note(scene) ==
-        "\"sat\" was wrong: it and the 2 after it are struck out, 2 tokens drawn; block 4 goes "
-        "back");
+        "The model says \"ran\" and not \"sat\": A drops 3 guesses, and gives back block 4.");
   CHECK_FALSE(shape(scene, "slot 3/2").dashed);
   CHECK(shape(scene, "slot 3/2").fill == viz::soft(0));  // as any token
   CHECK(shape(scene, "slot 3/3").pattern == viz::Pattern::kCrossed);
@@ -87,7 +87,7 @@ TEST_CASE_FIXTURE(Fixture, "the first wrong guess and those after it are struck 
   const viz::Scene after = picture();
   CHECK(shape(after, "slot 3/3/token").text == "ran");
   CHECK_FALSE(shape(after, "slot 3/3/token").struck);
-  CHECK(note(after) == "the last two tokens of A have not come before: no guess");
+  CHECK(note(after) == "No guess: the last two tokens of A have not come before.");
 }
 
 TEST_CASE_FIXTURE(Fixture, "passes with and without guesses draw the same tokens") {
@@ -110,7 +110,7 @@ TEST_CASE_FIXTURE(Fixture, "a guess takes no block that others need, and says so
   run({"pool 6 4", "new A \"one day the red cat sat on the mat and the red\" \"cat sat on a mat\"",
        "new B \"a prompt of nine words that do not repeat\" \"ever\"", "guess"});
   CHECK(note(picture()) ==
-        "no block is free: no guess of A has a slot. No request gives way for a guess");
+        "No block is free: no guess of A has a slot. No request gives way for a guess.");
   CHECK(value("B.blocks") == 3);
   CHECK(value("free") == 0);
   run({"pass"});
@@ -119,14 +119,14 @@ TEST_CASE_FIXTURE(Fixture, "a guess takes no block that others need, and says so
   run({"pool 6 4", "new A \"the red cat sat on the mat and the red\" \"cat sat on a mat\"",
        "new B \"a prompt of nine words that do not repeat\" \"ever\"", "guess"});
   CHECK(note(picture()) ==
-        "no block is free: 2 of 4 guesses of A have a slot. No request gives way for a guess");
+        "No block is free: 2 of 4 guesses of A have a slot. No request gives way for a guess.");
   // While C waits, the block that is free is not for guesses.
   run({"pool 7 4", "new A \"one day the red cat sat on the mat and the red\" \"cat sat on a mat\"",
        "new B \"a prompt of nine words that do not repeat\" \"ever\"",
        "new C \"this one is too long to come in now\" \"sorry\"", "guess"});
   CHECK(value("free") == 1);
   CHECK(value("proposed") == 0);
-  CHECK(note(picture()) == "a request waits for blocks: A takes none for guesses");
+  CHECK(note(picture()) == "A request waits for blocks, so A takes none for guesses.");
   CHECK(shape(picture(), "request C/name").text.starts_with("C waits"));
 }
 

@@ -185,10 +185,9 @@ std::string WindowsPage::tell_fallen(const Asked& asked) {
   for (int group = 1; group < manager_->num_groups(); ++group) {
     waiting += num_skipped(asked) / settings_.block_size - manager_->first_block(asked.id, group);
   }
-  if (waiting == 0) return tell("the next token of " + name + " sees something of every block");
-  return tell(fmt::format("the next token of {} does not see {} any more: {} back when that comes",
-                          name, kv::count_of(waiting, "block"),
-                          waiting == 1 ? "it goes" : "they go"));
+  if (waiting == 0) return tell(name + "'s window still sees a part of every block.");
+  return tell(fmt::format("{}'s window has left {} behind: {} back with the next token.", name,
+                          kv::count_of(waiting, "block"), waiting == 1 ? "it goes" : "they go"));
 }
 
 /// With one sliding group each second layer forgets, with more two of three do. The model's own

@@ -36,8 +36,7 @@ TEST_CASE_FIXTURE(Fixture, "a block that fell out of the window travels back to 
   run({"new A \"we sat by the sea and the sun was low\"", "append A 1"});
   // Eleven tokens: the next one sees itself and tokens 4 to 10, so block 0 has fallen out.
   const viz::Scene fallen = picture();
-  CHECK(note(fallen) ==
-        "the next token of A does not see 1 block any more: it goes back when that comes");
+  CHECK(note(fallen) == "A's window has left 1 block behind: it goes back with the next token.");
   CHECK(shape(fallen, "A/1/entry 0").pattern == viz::Pattern::kCrossed);
   CHECK(shape(fallen, "A/1/entry 1").pattern == viz::Pattern::kLined);
   CHECK(shape(fallen, "A/0/entry 0").pattern == viz::Pattern::kPlain);
@@ -114,7 +113,7 @@ TEST_CASE_FIXTURE(Fixture, "tables of all groups stand one above the other, entr
   CHECK(frame.y > shape(scene, "A/0/entry 0").at.bottom());
   CHECK(frame.bottom() > shape(scene, "A/3/entry 0").at.bottom());
   run({"groups 0", "new A \"we sat by the sea\"", "append A 30"});
-  CHECK(note(picture()) == "the next token of A sees something of every block");
+  CHECK(note(picture()) == "A's window still sees a part of every block.");
   CHECK(picture().find("A/window") == nullptr);
   CHECK(value("held") == value("full"));
 }

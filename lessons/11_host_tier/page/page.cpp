@@ -85,12 +85,9 @@ std::string HostTierPage::begin() {
 
 std::string HostTierPage::why_not_submit(const std::string& name, int num_prompt,
                                          int max_tokens) const {
-  const Asked* const known = shown_.asked.find(name);
-  if (known != nullptr && known->is_there()) return "a request of " + name + " is there already";
   const std::string why =
       viz::too_large(num_prompt, max_tokens, kBlockSize, settings_.device, "the device");
-  if (!why.empty()) return why;
-  return known == nullptr ? shown_.asked.why_not_add(name) : "";
+  return why.empty() ? viz::why_not_come(shown_.asked, name) : why;
 }
 
 std::string HostTierPage::submit(const std::string& name, int num_prompt, int max_tokens) {

@@ -47,7 +47,8 @@ std::string HostTierPage::passes(int count) {
   if (live_.finished()) {
     return tell("the run has ended: what it leaves can be found, on the device or in the host");
   }
-  return shown_.reason.empty() ? viz::told_of(shown_.num_passes, last_) : shown_.reason;
+  return shown_.reason.empty() ? viz::told_of(shown_.num_passes, shown_.asked, last_)
+                               : shown_.reason;
 }
 
 /// Runs a pass without a model: the page knows every text.

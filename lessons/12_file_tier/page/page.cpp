@@ -59,14 +59,19 @@ FileTierPage::FileTierPage(const viz::PageContext& context)
          viz::number("MAX", 1, 128).field("to generate", "4")},
         "a request: the first PROMPT tokens of NAME's text, MAX to generate",
         [this](auto& w) { return submit(w); },
-        [this](auto& w) { return why_not_submit(w); }},
+        [this](auto& w) { return viz::why_not_come(shown_.asked, w[0].text); }},
        {"pass",
         {viz::number("COUNT", 1, 1000).or_else("1")},
         "COUNT passes; what was offloaded is written to the file before the next one",
         [this](auto& w) {
+          const int64_t before = computed_;
           for (int i = 0; i < w[0].number && !process_->scheduler.idle(); ++i) pass();
-          if (shown_.reason.empty())
-            shown_.reason = kv::count_of(computed_, "token") + " computed so far";
+          if (shown_.reason.empty()) {
+            shown_.reason =
+                fmt::format("The server computes {}. The file still lacks {} of the host.",
+                            kv::count_of(computed_ - before, "token"),
+                            kv::count_of(process_->tiers.num_unsaved(), "block"));
+          }
           return tell(shown_.reason);
         },
         [this](auto&) { return process_->scheduler.idle() ? "there is nothing to do" : ""; },
@@ -76,7 +81,9 @@ FileTierPage::FileTierPage(const viz::PageContext& context)
         "what has been offloaded is checked, and written to the file",
         [this](auto&) {
           process_->tiers.complete();
-          return tell("what was offloaded is in the file");
+          const int64_t written = process_->tiers.metrics().num_saved - told_.num_saved;
+          return tell(fmt::format("The file now has {} more, whatever happens to the server.",
+                                  kv::count_of(written, "block")));
         }},
        {"cut",
         {viz::number("WRITES", 0, 1000), viz::number("LOST", 0, 1000).or_else("0")},
@@ -89,7 +96,7 @@ FileTierPage::FileTierPage(const viz::PageContext& context)
             [this](auto&) {
               process_->tiers.flush(0);
               end();
-              return tell("the server ends: its memory is gone, and the file stays");
+              return tell("The server ends: its memory is lost, and the file stays.");
             },
             [this](auto&) { return process_ ? "" : "no server runs; `restart`"; }},
            {"restart",
@@ -125,14 +132,14 @@ std::string FileTierPage::begin() {
   next_id_ = 0;
   start();
   shown_.reason.clear();
-  return "all blocks are empty, and so is the file";
+  return "All blocks are empty, and so is the file.";
 }
 
 std::string FileTierPage::start() {
   process_ = std::make_unique<Process>(path_, settings_);
   shown_.found = computed_ = 0;
   told_ = {};
-  return tell(fmt::format("start {}: {} restored from the file", ++shown_.num_starts,
+  return tell(fmt::format("Server {} starts, and finds {} whole in the file.", ++shown_.num_starts,
                           kv::count_of(process_->tiers.metrics().num_restored, "block")));
 }
 
@@ -151,12 +158,6 @@ void FileTierPage::end() {
   }
 }
 
-std::string FileTierPage::why_not_submit(const viz::Words& words) const {
-  const Asked* const known = shown_.asked.find(words[0].text);
-  if (known != nullptr && known->is_there()) return "a request " + known->name + " is there";
-  return known == nullptr ? shown_.asked.why_not_add(words[0].text) : "";
-}
-
 std::string FileTierPage::submit(const viz::Words& words) {
   const std::string& name = words[0].text;
   process_->scheduler.check_fits(next_id_, words[1].number, words[2].number);
@@ -166,7 +167,8 @@ std::string FileTierPage::submit(const viz::Words& words) {
   hashes.extend(asked.text, kBlockSize, {});
   viz::label_blocks(names_, asked, hashes.all());
   process_->scheduler.submit(asked.id, asked.prompt(), asked.max_tokens);
-  return tell(name + " comes");
+  return tell(fmt::format("{} comes with a prompt of {}, {} to generate, and waits.", name,
+                          kv::count_of(asked.num_prompt, "token"), asked.max_tokens));
 }
 
 /// Runs a step of the server without a model.
@@ -178,7 +180,7 @@ void FileTierPage::pass() {
   const lesson08::SchedulerOutput output = scheduler.schedule();
   if (output.chunks.empty()) {
     tiers.manager().wait_for_load();
-    shown_.reason = "blocks come back from the host; the device has not looked at them yet";
+    shown_.reason = "Blocks come back from the host; the device has not checked them yet.";
   }
   tiers.swapper().wait(tiers.manager().take_write_job());
   for (const int64_t id : output.started) {
@@ -186,7 +188,8 @@ void FileTierPage::pass() {
     asked.num_cached = scheduler.request(id).num_cached;
     shown_.found += asked.num_cached;
     shown_.reason =
-        fmt::format("{} starts: {} found", asked.name, kv::count_of(asked.num_cached, "token"));
+        fmt::format("{} finds {} of its {}, and computes the others.", asked.name, asked.num_cached,
+                    kv::count_of(std::ssize(scheduler.request(id).tokens), "token"));
   }
   for (const lesson08::Chunk& chunk : output.chunks) {
     process_->write(chunk);
@@ -205,7 +208,7 @@ void FileTierPage::pass() {
 
 std::string FileTierPage::cut_power(int num_writes, int lost) {
   const FileLayout layout(kShape);
-  std::vector<std::string> writes{"none"};  // what each of them is for
+  std::vector<std::string> writes{""};  // what each of them is for, from 1 on
   int32_t last_record = 0;
   kv::File::reaches_disk = [&](int64_t at, std::span<const std::byte> bytes) {
     const auto record = static_cast<int32_t>(1 + (at - kPage) / layout.stride);
@@ -221,10 +224,12 @@ std::string FileTierPage::cut_power(int num_writes, int lost) {
   process_->tiers.complete();
   end();
   const auto num_all = static_cast<int>(writes.size()) - 1, last = std::min(num_writes, num_all);
-  const auto name_of = [&](int write) { return writes[write]; };
-  return tell(fmt::format("power cut after {} of {} writes; the last: {}; lost: {}", last, num_all,
-                          name_of(last), name_of(lost <= last ? lost : 0)),
-              viz::shelf_block_id(kFile, last_record));
+  std::string told = fmt::format("The power goes after {} of {} writes.", last, num_all);
+  if (last > 0) {
+    told = fmt::format("The power goes after write {} of {}, {}.", last, num_all, writes[last]);
+  }
+  if (lost > 0 && lost <= last) told += fmt::format(" Lost: {}.", writes[lost]);
+  return tell(told, viz::shelf_block_id(kFile, last_record));
 }
 
 /// The block of this name; 0 if there is none that can be damaged.
@@ -248,7 +253,9 @@ std::string FileTierPage::damage(const viz::Words& words) {
     const int byte = file.seekg(at).get();
     file.seekp(at).put(static_cast<char>(byte ^ std::to_integer<int>(kBit)));
   }
-  return tell("a bit of " + words[1].text + " flips", viz::shelf_block_id(words[0].number, id));
+  return tell(fmt::format("A bit of {} flips in the {}. Nothing has noticed it yet.", words[1].text,
+                          kShelves[shelf]),
+              viz::shelf_block_id(words[0].number, id));
 }
 
 /// Returns the text of what happened, and of the damage found since the last call, with its place.
@@ -259,9 +266,8 @@ std::string FileTierPage::tell(std::string what, std::string points_at) {
   for (const auto& [count, name, where] : kDamage) {
     const int64_t num_lost = told_.*count - was.*count;
     if (num_lost == 0) continue;
-    if (!shown_.reason.empty()) shown_.reason += "; ";
-    shown_.reason +=
-        fmt::format("damage found {}: {} lost", where, kv::count_of(num_lost, "block"));
+    shown_.reason += fmt::format(" A checksum does not fit: {} damaged {}, and not used.",
+                                 kv::count_of(num_lost, "block"), where);
   }
   return shown_.reason;
 }
@@ -301,18 +307,14 @@ std::string FileTierPage::chosen_block() const {
   return {};
 }
 
-/// The text of which a request comes next: the first one that has none now, or a new one.
-std::string FileTierPage::next_text() const {
-  const auto idle = std::ranges::find(shown_.asked, false, &Asked::is_there);
-  return idle == shown_.asked.end() ? shown_.asked.free_name() : idle->name;
-}
-
-/// Passes, then the file, then a start, after which the same text comes again.
+/// Passes, then the file, then a start, after which the first text that has no request comes again.
 std::vector<viz::Button> FileTierPage::actions() const {
   const bool works = process_ && !process_->scheduler.idle();
   const bool unsaved = process_ && process_->tiers.num_unsaved() > 0;
   const bool rests = process_ && !works && !unsaved;
-  const std::string next = next_text(), block = chosen_block();
+  const auto idle = std::ranges::find(shown_.asked, false, &Asked::is_there);
+  const std::string next = idle == shown_.asked.end() ? shown_.asked.free_name() : idle->name;
+  const std::string block = chosen_block();
   std::vector<viz::Button> row{
       {"pass", "Pass", "pass", "", 'P', works},
       {"submit next", "Submit", fmt::format("submit {} 20 4", next), "", 'S',

@@ -81,13 +81,11 @@ class FileTierPage : public viz::PoolPage<Shown, PageSettings> {
   std::string begin() override;
   std::string start();
   void end();
-  std::string why_not_submit(const viz::Words& words) const;
   std::string submit(const viz::Words& words);
   void pass();
   std::string cut_power(int num_writes, int lost);
   int32_t find(size_t shelf, const std::string& name) const;
   std::string chosen_block() const;
-  std::string next_text() const;
   std::string damage(const viz::Words& words);
   std::string tell(std::string what, std::string points_at = {});
 

@@ -101,10 +101,10 @@ TEST_CASE_FIXTURE(Fixture, "after a power cut only whole records are found, wher
 
 TEST_CASE_FIXTURE(Fixture, "a content that never reached the disk is told by its checksum") {
   offload_a();
-  CHECK(run("cut 9 5").ends_with("lost: record 13's content"));
+  CHECK(run("cut 9 5").ends_with("Lost: record 13's content."));
   CHECK(value("valid") == 2);
   CHECK(value("damaged") == 1);
-  CHECK(run("restart").find("damage found in the file: 1 block lost") != std::string::npos);
+  CHECK(run("restart").find("1 block damaged in the file") != std::string::npos);
   CHECK(value("restored") == 2);
   CHECK(value("damaged") == 0);  // erased
 }
@@ -132,7 +132,7 @@ TEST_CASE_FIXTURE(Fixture, "damage is found, and named with its place") {
   offload_a();
   run("damage host A1");
   CHECK(shape(picture(), place_of("1", "A1")).pattern == viz::Pattern::kCrossed);
-  CHECK(run("write").find("on the way to the host: 1 block lost") != std::string::npos);
+  CHECK(run("write").find("1 block damaged on the way to the host") != std::string::npos);
   CHECK(place_of("1", "A1").empty());
   run({"restart", "damage host A0", "submit A 12 1", "pass"});
   CHECK(run("pass").find("in the host's memory") != std::string::npos);
@@ -155,7 +155,7 @@ TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing")
   check_refused("damage device A0", "no such block is on its way to the device");
   run({"submit B 8 2", "damage host A0"});
   check_refused("damage host A0", "no such block is whole there");
-  check_refused("submit B 8 2", "a request B is there");
+  check_refused("submit B 8 2", "a request of B is there");
 }
 
 TEST_CASE_FIXTURE(Fixture, "its buttons work, and a block that is selected can be damaged") {

@@ -16,13 +16,15 @@ namespace {
 constexpr size_t kBytesPerBlock = 2 * kBlockSize * sizeof(float);
 constexpr size_t kContentAt = 56 + kBlockSize * sizeof(int32_t);
 
-/// Blocks that a server loses or finds, and the words for them.
+/// What servers find out about blocks of the store, and the words for it.
 constexpr struct {
   int64_t SharedMetrics::*count;
   const char *name, *what;
-} kNews[] = {{&SharedMetrics::num_damaged, "damaged", "damaged in the store"},
-             {&SharedMetrics::num_poisoned, "poisoned", "poisoned in the store, and replaced"},
-             {&SharedMetrics::num_not_put, "not_put", "not put"}};
+} kNews[] = {
+    {&SharedMetrics::num_damaged, "damaged", "A value is not what its name says, and is refused"},
+    {&SharedMetrics::num_poisoned, "poisoned",
+     "The server computed other K and V, and replaces them"},
+    {&SharedMetrics::num_not_put, "not_put", "The store does not take what is put"}};
 
 }  // namespace
 
@@ -55,7 +57,7 @@ void PageServer::write(const lesson08::Chunk& chunk) {
 
 SharedTierPage::SharedTierPage(const viz::PageContext& context)
     : PoolPage({.lesson = "13",
-                .title = "One cache for many servers",
+                .title = "One shared cache",
                 .summary = "A block has a name that means the same on every server. What one "
                            "server has computed, the other one loads from the store.",
                 .opening = {"submit one A 14 1", "pass one 2", "submit two A 14 1"}},
@@ -68,16 +70,17 @@ SharedTierPage::SharedTierPage(const viz::PageContext& context)
          viz::number("MAX", 1, 128).field("to generate", "2")},
         "a request to server one or two: the first PROMPT tokens of NAME's text, MAX to generate",
         [this](auto& w) { return submit(w); },
-        [this](auto& w) { return why_not_submit(w); }},
+        [this](auto& w) { return viz::why_not_come(shown_.asked, w[1].text); }},
        {"pass",
         {which, viz::number("COUNT", 1, 1000).or_else("1")},
         "COUNT passes of a server; full blocks go to the store after each",
         [this](auto& w) {
+          const PageServer& server = *servers_[w[0].number];
+          const int64_t before = server.computed;
           for (int i = 0; i < w[1].number && has_work(w[0].number); ++i) pass(w[0].number);
-          if (shown_.reason.empty()) {
-            const auto& server = *servers_[w[0].number];
-            shown_.reason = kv::count_of(server.computed, "token") + " computed so far";
-          }
+          if (shown_.reason.empty())
+            shown_.reason = fmt::format("Server {} computes {}.", w[0].text,
+                                        kv::count_of(server.computed - before, "token"));
           return tell(shown_.reason);
         },
         [this](auto& w) { return has_work(w[0].number) ? "" : "this server has nothing to do"; },
@@ -98,8 +101,8 @@ SharedTierPage::SharedTierPage(const viz::PageContext& context)
                  "the store does not answer any more, or answers again",
                  [this](auto& w) {
                    store_.is_there = w[0].number == 1;
-                   return tell(store_.is_there ? "the store answers again"
-                                               : "the store does not answer");
+                   return tell(store_.is_there ? "The store answers again."
+                                               : "The store is gone: it answers nobody.");
                  }}
            .holding_if([this](auto& w) { return store_.is_there == (w[0].number == 1); }),
        fresh("pool",
@@ -123,13 +126,7 @@ std::string SharedTierPage::begin() {
   next_id_ = 0;
   poisoned_ = false;
   told_ = {};
-  return "two servers, and an empty store";
-}
-
-std::string SharedTierPage::why_not_submit(const viz::Words& words) const {
-  const Asked* const known = shown_.asked.find(words[1].text);
-  if (known != nullptr && known->is_there()) return "a request " + known->name + " is there";
-  return known == nullptr ? shown_.asked.why_not_add(words[1].text) : "";
+  return "Two servers, and an empty store.";
 }
 
 std::string SharedTierPage::submit(const viz::Words& words) {
@@ -152,9 +149,8 @@ std::string SharedTierPage::submit(const viz::Words& words) {
   const int64_t before = server.tier.metrics().num_queried;
   const bool waits = server.tier.add(asked.id, asked.prompt(), {}, true);
   const int64_t queried = server.tier.metrics().num_queried - before;
-  return tell(waits ? fmt::format("{} comes; the store is asked for {}", name,
-                                  kv::count_of(queried, "block"))
-                    : name + " comes");
+  return tell(fmt::format("{} comes to server {}, which asks the store for {}.", name,
+                          words[0].text, waits ? kv::count_of(queried, "block") : "nothing"));
 }
 
 /// The request need not wait for the store any longer.
@@ -177,7 +173,7 @@ void SharedTierPage::pass(int number) {
   const lesson08::SchedulerOutput output = server.scheduler.schedule();
   if (output.chunks.empty()) {
     tier.manager().wait_for_load();
-    shown_.reason = "blocks have come from the store, and go to the device";
+    shown_.reason = "The store's blocks have come. They are checked, and go to the device.";
   }
   tier.begin_pass();
   for (const lesson08::Chunk& chunk : output.chunks) {
@@ -191,7 +187,8 @@ void SharedTierPage::pass(int number) {
     asked.num_cached = server.scheduler.request(id).num_cached;
     shown_.loaded += asked.num_cached;
     shown_.reason =
-        fmt::format("{} starts: {} found", asked.name, kv::count_of(asked.num_cached, "token"));
+        fmt::format("{} finds {} of its {}, and computes the others.", asked.name, asked.num_cached,
+                    kv::count_of(std::ssize(server.scheduler.request(id).tokens), "token"));
   }
   for (const lesson08::Chunk& chunk : output.chunks) server.write(chunk);
   server.scheduler.update(output.chunks);
@@ -208,13 +205,9 @@ void SharedTierPage::pass(int number) {
     tier.remove(asked.id);
     asked.doing = "has ended";
   }
-  settle(server);
-}
-
-/// Puts what has become full. Requests that wait go on with the next pass.
-void SharedTierPage::settle(PageServer& server) {
-  for (const int64_t id : server.tier.complete()) start(server, id);
-  for (const int64_t id : server.tier.complete()) start(server, id);
+  // What has become full is put. Requests that wait go on with the next pass.
+  for (const int64_t id : tier.complete()) start(server, id);
+  for (const int64_t id : tier.complete()) start(server, id);
 }
 
 /// The name of the block that the store has under this label; null if it has none.
@@ -230,7 +223,7 @@ std::string SharedTierPage::change(const std::string& how, const std::string& na
   const std::string place = viz::shelf_block_id(kStore, store_.places.at(block));
   if (how == "lose") {
     store_.values.erase(block);
-    return tell("the store evicts " + name, place);
+    return tell(fmt::format("The store evicts {}: who needs it computes it again.", name), place);
   }
   std::string value = store_.values.values().at(block).value;
   value[kContentAt + 2] = static_cast<char>(value[kContentAt + 2] ^ 4);
@@ -241,8 +234,9 @@ std::string SharedTierPage::change(const std::string& how, const std::string& na
     poisoned_ = true;
   }
   store_.values.put(block, value);
-  return tell(how == "poison" ? name + " has other K and V, and the right checksum for them"
-                              : "a bit of " + name + " flips",
+  return tell(how == "poison"
+                  ? name + " gets other K and V, and their checksum. It looks as good as any."
+                  : "A bit of " + name + " flips in the store. No server has noticed it yet.",
               place);
 }
 
@@ -253,9 +247,12 @@ std::string SharedTierPage::tell(std::string what, std::string points_at) {
   for (const auto& [count, name, news] : kNews) {
     if (told_.*count == was.*count) continue;
     shown_.reason +=
-        fmt::format("; {}: {}", news, kv::count_of(told_.*count - was.*count, "block"));
+        fmt::format(" {}: {}.", news, kv::count_of(told_.*count - was.*count, "block"));
   }
-  if (told_.num_unreachable > was.num_unreachable) shown_.reason += "; the store does not answer";
+  if (const int64_t num_put = told_.num_put - was.num_put; num_put > 0) {
+    shown_.reason += fmt::format(" The store gets {}.", kv::count_of(num_put, "block"));
+  }
+  if (told_.num_unreachable > was.num_unreachable) shown_.reason += " The store does not answer.";
   return shown_.reason;
 }
 
@@ -322,15 +319,17 @@ std::string SharedTierPage::chosen_value() const {
 std::vector<viz::Button> SharedTierPage::actions() const {
   const bool one = has_work(0), two = has_work(1), idle = !one && !two;
   const std::string fresh = shown_.asked.free_name();
+  const bool full = !shown_.asked.why_not_add(fresh).empty();
   const std::string last = shown_.asked.empty() ? fresh : chosen(shown_.asked);
   const Asked* const known = shown_.asked.find(last);
   const bool two_lacks_it = known != nullptr && known->server == 0;
   const std::string value = chosen_value();
-  const std::string to_one = fmt::format("submit one {} 14 1", fresh);
+  const std::string next = full ? shown_.asked.names().front() : fresh;  // or a text comes again
+  const std::string to_one = fmt::format("submit one {} 14 1", next);
   const std::string to_two = fmt::format("submit two {} 14 1", last);
   std::vector<viz::Button> row{
       {"pass", "Pass", one || !two ? "pass one" : "pass two", "", 'P', !idle},
-      {"new one", "New to one", to_one, "", 'N', idle && !two_lacks_it},
+      {"new one", full ? next + " to one" : "New to one", to_one, "", 'N', idle && !two_lacks_it},
       {"same two", "Same to two", to_two, "", 'S', idle && two_lacks_it}};
   if (value.empty()) return row;
   row.push_back({"damage", "Damage", "change damage " + value,

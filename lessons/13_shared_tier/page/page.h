@@ -89,10 +89,8 @@ class SharedTierPage : public viz::PoolPage<Shown, PageSettings> {
  private:
   // page.cpp
   std::string begin() override;
-  std::string why_not_submit(const viz::Words& words) const;
   std::string submit(const viz::Words& words);
   void pass(int number);
-  void settle(PageServer& server);
   void start(PageServer& server, int64_t id);
   bool has_work(int number) const;
   const BlockName* find_value(const std::string& name) const;

@@ -103,8 +103,10 @@ viz::Scene SharedTierPage::scene(const viz::Room& room) {
   const float note = viz::is_narrow(room) ? 70 : 36, foot = viz::is_narrow(room) ? 44 : 18;
   std::vector<viz::Chip> chips;
   for (const Asked& asked : now_.asked) {
-    chips.push_back({.text = fmt::format("{} {} on {}: {} found", asked.name, asked.doing,
-                                         asked.server == 0 ? "one" : "two", asked.num_cached),
+    const int found = asked.num_cached;
+    chips.push_back({.text = fmt::format("{} {} on {}{}", asked.name, asked.doing,
+                                         asked.server == 0 ? "one" : "two",
+                                         found > 0 ? fmt::format(": {} found", found) : ""),
                      .hue = asked.hue,
                      .state = asked.is_there() ? State::kInUse : State::kFree});
   }

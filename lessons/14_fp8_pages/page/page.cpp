@@ -17,7 +17,9 @@
 namespace lesson14 {
 namespace {
 
-constexpr const char* kNames[] = {"token", "block", "one"};
+constexpr const char* kGives[] = {"a scale for each token", "one scale, which grows", "scale 1"};
+constexpr const char* kWhy[] = {"with which its largest number fits", "as all of its block",
+                                "as all tokens"};
 
 /// Qwen3-0.6B, as far as its cache goes.
 kv::ModelConfig large_model() {
@@ -111,7 +113,7 @@ std::string Fp8Page::begin_with(Rule rule) {
   reset();
   shown_.rule = rule;
   shown_.memory_gib = memory;
-  return fmt::format("an empty block, scales by the rule: {}", kNames[static_cast<int>(rule)]);
+  return shown_.reason = fmt::format("An empty block, with {}.", kGives[static_cast<int>(rule)]);
 }
 
 std::string Fp8Page::write(const std::vector<float>& numbers) {
@@ -131,14 +133,11 @@ std::string Fp8Page::write(const std::vector<float>& numbers) {
   }
   encode_head(numbers, exponent, token);
   shown_.tokens.push_back(std::move(token));
-  const std::string story = fmt::format("token {}: scale 2^{}", shown_.tokens.size() - 1, exponent);
-  shown_.reason = story + ". Nothing else has changed.";
-  if (rewritten > 0) {
-    shown_.reason = fmt::format("{}, for the whole block: {} of earlier tokens are other ones now.",
-                                story, kv::count_of(rewritten, "code"));
-  }
-  return rewritten > 0 ? fmt::format("{}; {} rewritten", story, kv::count_of(rewritten, "code"))
-                       : story;
+  return shown_.reason =
+             fmt::format("Token {} has the scale 2^{}, {}. {}", shown_.tokens.size() - 1, exponent,
+                         kWhy[static_cast<int>(shown_.rule)],
+                         rewritten > 0 ? kv::count_of(rewritten, "earlier code") + " had to change."
+                                       : "No other token has changed.");
 }
 
 std::vector<viz::Counter> Fp8Page::counters() const {

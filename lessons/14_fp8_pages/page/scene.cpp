@@ -101,7 +101,8 @@ void draw_memory(viz::Scene& scene, const Shown& shown, const Place& at) {
 viz::Scene fp8_scene(const viz::Room& room, const Shown& shown) {
   viz::Scene scene(room);
   const float bars = std::clamp(0.28f * room.h, 96.0f, 260.0f);
-  const float note = viz::is_narrow(room) ? 70 : 40, legend = viz::is_narrow(room) ? 66 : 20;
+  const bool narrow = viz::is_narrow(room);
+  const float note = room.is_told ? 0 : narrow ? 70 : 40, legend = narrow ? 66 : 20;
   const float block = room.h - note - bars - legend - 3 * kGap;
   draw_block(scene, shown, {kAround, 0, room.w - 2 * kAround, block});
   viz::legend(scene, {0, block, room.w, legend},
@@ -109,7 +110,8 @@ viz::Scene fp8_scene(const viz::Room& room, const Shown& shown) {
                {.state = viz::State::kInUse, .name = "has another code now", .edge = Ink::kMark},
                {.state = viz::State::kInUse, .name = "lost", .edge = Ink::kError},
                {viz::State::kFree, "empty"}});
-  viz::note(scene, "reason", {0, block + legend + kGap, room.w, note}, shown.reason);
+  if (!room.is_told)
+    viz::note(scene, "reason", {0, block + legend + kGap, room.w, note}, shown.reason);
   draw_memory(scene, shown, {0, block + legend + note + 3 * kGap, room.w, bars});
   return scene;
 }
