@@ -48,10 +48,11 @@ void qk_norm_rope_cpu(const QkNormRopeArgs& args) {
         sines[i] = static_cast<float>(std::sin(angle));
       }
       const float* in = args.qkv + row * (q_width + 2 * kv_width);
+      const int64_t slot = args.kv.slot_of(row);
       const HeadGroup groups[] = {
           {in, static_cast<float*>(args.q) + row * q_width, args.q_norm_weight, args.num_heads},
-          {in + q_width, static_cast<float*>(args.k) + row * kv_width, args.k_norm_weight,
-           args.num_kv_heads}};
+          {in + q_width, static_cast<float*>(args.kv.k) + slot * kv_width, args.k_norm_weight,
+           slot < 0 ? 0 : args.num_kv_heads}};
       for (const HeadGroup& group : groups) {
         for (int head = 0; head < group.num_heads; ++head) {
           const float* x = group.in + int64_t{head} * dim;
@@ -64,7 +65,9 @@ void qk_norm_rope_cpu(const QkNormRopeArgs& args) {
           rotate(out, cosines, sines, half);
         }
       }
-      std::copy_n(in + q_width + kv_width, kv_width, static_cast<float*>(args.v) + row * kv_width);
+      if (slot < 0) continue;
+      std::copy_n(in + q_width + kv_width, kv_width,
+                  static_cast<float*>(args.kv.v) + slot * kv_width);
     }
   });
 }

@@ -32,13 +32,16 @@ __global__ void __launch_bounds__(32 * kWarpsPerCta, kHeadCtasPerSm<kHeads>)
     wait_for_predecessors();
     return;
   }
-  const auto place_of = [&](int head) {
+  const auto place_of = [&](int head) -> __nv_bfloat16* {
     const int first_k = args.num_heads, first_v = first_k + args.num_kv_heads;
-    void* const all_heads = head < first_k ? args.q : head < first_v ? args.k : args.v;
-    const int64_t out_head = head < first_k   ? row * args.num_heads + head
-                             : head < first_v ? row * args.num_kv_heads + head - first_k
-                                              : row * args.num_kv_heads + head - first_v;
-    return static_cast<__nv_bfloat16*>(all_heads) + out_head * args.head_dim;
+    if (head < first_k) {
+      return static_cast<__nv_bfloat16*>(args.q) + (row * first_k + head) * args.head_dim;
+    }
+    const int64_t slot = args.kv.slot_of(row);
+    if (slot < 0) return nullptr;
+    const int kv_head = head - (head < first_v ? first_k : first_v);
+    return static_cast<__nv_bfloat16*>(head < first_v ? args.kv.k : args.kv.v) +
+           (slot * args.num_kv_heads + kv_head) * args.head_dim;
   };
   const int first_head = static_cast<int>(index % warps_per_row) * kHeads;
   make_heads<kPairs, kHeads>(args, row, first_head, place_of);

@@ -123,7 +123,8 @@ class HeadInWarp {
 };
 
 /// Makes up to kHeads heads of a row with one warp, from `first_head` to the row's last one at
-/// most. Head h goes to place_of(h). The next head is loaded while one is computed.
+/// most. Head h goes to place_of(h), or nowhere if that is null. The next head is loaded while one
+/// is computed.
 template <int kPairs, int kHeads, class PlaceOf>
 __device__ inline void make_heads(const QkNormRopeArgs& args, int64_t row, int first_head,
                                   const PlaceOf& place_of) {
@@ -132,11 +133,11 @@ __device__ inline void make_heads(const QkNormRopeArgs& args, int64_t row, int f
   HeadInWarp<kPairs> mine(args, row, first_head < turned);
   mine.take(args, first_head);
   if constexpr (kHeads == 1) {
-    __nv_bfloat16* const out = place_of(first_head);
     wait_for_predecessors();
+    __nv_bfloat16* const out = place_of(first_head);
     auto x = mine.read(in + first_head * args.head_dim);
     mine.compute(x, args.norm_eps);
-    mine.store(x, out);
+    if (out != nullptr) mine.store(x, out);
   } else {
     wait_for_predecessors();
     auto next = mine.read(in + first_head * args.head_dim);
@@ -146,7 +147,7 @@ __device__ inline void make_heads(const QkNormRopeArgs& args, int64_t row, int f
       if (head + 1 < end_head) next = mine.read(in + (head + 1) * args.head_dim);
       if (head == args.num_heads || head == turned) mine.take(args, head);  // another kind
       mine.compute(x, args.norm_eps);
-      mine.store(x, place_of(head));
+      if (__nv_bfloat16* const out = place_of(head)) mine.store(x, out);
     }
   }
 }

@@ -2,9 +2,10 @@
 
 // Splits a fused QKV row into Q, K and V; RMS-normalises each head of Q and K (Qwen3's QK-norm) and
 // rotates it by its position (RoPE, the half-split form of Hugging Face: element i pairs with
-// i + head_dim / 2).
+// i + head_dim / 2). K and V go into slots, which may be those of a cache.
 
 #include "common/device.h"
+#include "kernels/kv_slots.h"
 
 namespace kv {
 
@@ -20,8 +21,7 @@ struct QkNormRopeArgs {
   float norm_eps = 0.0f;
   const float* inv_freq = nullptr;  // [head_dim / 2]: theta^(-2 i / head_dim)
   void* q = nullptr;                // [num_rows, num_heads, head_dim], activation dtype
-  void* k = nullptr;                // [num_rows, num_kv_heads, head_dim]
-  void* v = nullptr;                // [num_rows, num_kv_heads, head_dim]
+  KvSlots kv = {};
 };
 
 void qk_norm_rope_cpu(const QkNormRopeArgs& args);

@@ -13,9 +13,10 @@ namespace {
 __global__ void round_kv_kernel(RoundKvArgs args) {
   let_successors_start();
   wait_for_predecessors();  // until then the rows may be incomplete
-  const int64_t head = static_cast<int64_t>(blockIdx.x) * args.num_kv_heads + blockIdx.y;
-  auto* const x =
-      static_cast<__nv_bfloat16*>(blockIdx.z == 0 ? args.k : args.v) + head * args.head_dim;
+  const int64_t slot = args.kv.slot_of(blockIdx.x);
+  if (slot < 0) return;
+  auto* const x = static_cast<__nv_bfloat16*>(blockIdx.z == 0 ? args.kv.k : args.kv.v) +
+                  (slot * args.num_kv_heads + blockIdx.y) * args.head_dim;
   float largest = 0.0f;
   for (int d = static_cast<int>(threadIdx.x); d < args.head_dim; d += 32) {
     largest = fmaxf(largest, fabsf(__bfloat162float(x[d])));

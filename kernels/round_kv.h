@@ -8,6 +8,7 @@
 
 #include "common/device.h"
 #include "common/host_device.h"
+#include "kernels/kv_slots.h"
 
 namespace kv {
 
@@ -40,8 +41,7 @@ KV_HOST_DEVICE inline float round_to_e4m3(float x, float scale) {
 }
 
 struct RoundKvArgs {
-  void* k = nullptr;  // [num_rows, num_kv_heads, head_dim], activation dtype
-  void* v = nullptr;  // [num_rows, num_kv_heads, head_dim]
+  KvSlots kv = {};  // where the rows are
   int num_rows = 0;
   int num_kv_heads = 0;
   int head_dim = 0;

@@ -10,14 +10,15 @@
 
 #include "common/device.h"
 #include "common/kernel.h"
-#include "kernels/qk_norm_rope.h"
+#include "kernels/kv_slots.h"
 #include "qwen3/pass.h"
 
 namespace kv {
 
 /// The rows of one pass, in one layer. Element type: activation_dtype(device): fp32 on the CPU,
 /// bf16 on CUDA. QK-norm and RoPE have been applied to q and k. All arrays live on the stream's
-/// device, are contiguous, and belong to the model.
+/// device, are contiguous, and belong to the model. k and v are null if Attention::slots() has said
+/// where to put them.
 struct AttentionRows {
   int layer = 0;
   int window = 0;  // keys that a query of the layer sees, its own included; 0 means no limit
@@ -32,9 +33,6 @@ struct AttentionRows {
   const int32_t* first_row = nullptr;  // [num_seqs + 1]
   const int32_t* seq_len = nullptr;    // [num_seqs]
   Kernel kernel = Kernel::kFast;       // which of an op's kernels to use
-  /// If set, q, k and v are not computed yet, and forward() does the work of qk_norm_rope() itself
-  /// (see makes_heads()).
-  const QkNormRopeArgs* heads = nullptr;
 };
 
 class Attention {
@@ -48,11 +46,12 @@ class Attention {
   /// tells it whether a CUDA graph may replay the pass and what the launches depend on. Throws for
   /// rows that cannot be computed, and changes nothing then.
   virtual void begin_pass(const PassRows& rows, PassArrays& arrays) = 0;
+  /// The slots of the layer's cache into which the model shall write the rows of K and V as it
+  /// computes them. Called in each layer before forward(), when q, k and v are not there yet. By
+  /// default there are none: forward() gets rows.k and rows.v, and keeps them as it likes.
+  virtual KvSlots slots(const AttentionRows& /*rows*/, const Stream& /*stream*/) { return {}; }
   /// Called once per layer, in order, 0 to num_layers - 1.
   virtual void forward(const AttentionRows& rows, const Stream& stream) = 0;
-  /// True if forward() takes rows.heads instead of q, k and v in this pass, so that norm, rotation
-  /// and the write into the cache are one launch. Called only on CUDA with the fast kernels.
-  virtual bool makes_heads() const { return false; }
   /// True if forward() keeps K and V in FP8 and attends to what it keeps, so that the model need
   /// not round their rows (Model::set_kv_format()).
   virtual bool rounds_kv() const { return false; }

@@ -65,6 +65,24 @@ void Model::Impl::run_layer(int layer, Attention& attention) {
   const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
   Workspace& ws = workspace;
 
+  AttentionRows rows;
+  rows.layer = layer;
+  rows.window = config.window_of(layer);
+  rows.num_rows = num_rows;
+  rows.q = ws.q.data();
+  rows.out = ws.attention.data();
+  rows.num_seqs = num_seqs;
+  rows.kernel = kernel;
+  rows.positions = arrays.positions;
+  rows.first_row = arrays.first_row;
+  rows.seq_len = arrays.seq_len;
+  KvSlots kv = attention.slots(rows, stream);
+  if (kv.k == nullptr) {
+    kv = {.k = ws.k.data(), .v = ws.v.data()};
+    rows.k = kv.k;
+    rows.v = kv.v;
+  }
+
   multiply(ws.residual.data(), num_rows, w.input_norm, w.qkv.view(), Epilogue::kStore,
            ws.qkv.data(), config.qkv_width());
 
@@ -80,31 +98,10 @@ void Model::Impl::run_layer(int layer, Attention& attention) {
   rope.norm_eps = config.rms_norm_eps;
   rope.inv_freq = weights.inv_freq;
   rope.q = ws.q.data();
-  rope.k = ws.k.data();
-  rope.v = ws.v.data();
-
-  AttentionRows rows;
-  rows.layer = layer;
-  rows.window = config.window_of(layer);
-  rows.num_rows = num_rows;
-  rows.q = ws.q.data();
-  rows.k = ws.k.data();
-  rows.v = ws.v.data();
-  rows.out = ws.attention.data();
-  rows.num_seqs = num_seqs;
-  rows.kernel = kernel;
-  rows.positions = arrays.positions;
-  rows.first_row = arrays.first_row;
-  rows.seq_len = arrays.seq_len;
-  const bool rounds = config.kv_format == KvFormat::kFp8 && !attention.rounds_kv();
-  if (stream.device() == Device::kCuda && kernel == Kernel::kFast && !rounds &&
-      attention.makes_heads()) {
-    rows.heads = &rope;
-  } else {
-    qk_norm_rope(rope, stream);
-  }
-  if (rounds) {
-    round_kv({ws.k.data(), ws.v.data(), num_rows, config.num_kv_heads, config.head_dim}, stream);
+  rope.kv = kv;
+  qk_norm_rope(rope, stream);
+  if (config.kv_format == KvFormat::kFp8 && !attention.rounds_kv()) {
+    round_kv({kv, num_rows, config.num_kv_heads, config.head_dim}, stream);
   }
   attention.forward(rows, stream);
 

@@ -43,12 +43,6 @@ bool runs_serve(const Queries& queries, int64_t max_pairs, int max_groups) {
 
 }  // namespace
 
-bool serves_new_heads(const Queries& queries) {
-  constexpr int kMostInGrid = 65535;
-  return queries.max_rows_per_seq <= kMostInGrid && queries.num_seqs <= kMostInGrid &&
-         int64_t{queries.max_rows_per_seq} * queries.num_seqs <= 2 * int64_t{queries.num_rows};
-}
-
 Plan::Path path_of_many(const Queries& queries, bool on_hopper) {
   return on_hopper && queries.window == 0 && serves_on_hopper(queries) ? Plan::Path::kWarpgroups
                                                                        : Plan::Path::kMany;

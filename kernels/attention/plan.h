@@ -23,10 +23,6 @@ inline constexpr int kMostClustered = 48;
 /// Number of counters in the workspace: one for each block of pairs that its last CTA merges.
 inline constexpr int kWorkspaceCounters = 1 << 14;
 
-/// True if new_heads.cuh serves the pass. Its grid gives every sequence the rows of the longest
-/// one, and at least half of the grid's rows must be in use.
-bool serves_new_heads(const Queries& queries);
-
 /// Limits of run_queries.cuh: most pairs of a sequence and KV head, and the KV heads of a CTA, a
 /// warp for each: 8 or 4 (in FP8 also 2), or 0 if it does not serve this number of them.
 inline constexpr int kRunPairs = 8;

@@ -1,6 +1,5 @@
 // The CUDA twin of append_kv: copies each row of K and V to its slot. It is an ordinary launch,
-// which waits for all work before it. The fast path calls it only for a pass of prompts of very
-// different lengths; otherwise append_new_heads_cuda() (fast.cu) writes K and V.
+// which waits for all work before it.
 
 #include "flat_kv_cache.h"
 #include "kernels/launch.cuh"

@@ -54,9 +54,4 @@ inline void fast_decode_attention(const DecodeAttentionArgs& args, const kv::Str
   KV_DISPATCH(fast_decode_attention, args, stream);
 }
 
-/// Runs the rows' norm and rotation and append_kv as one launch, for passes with
-/// kv::attention::serves_new_heads(). CUDA only. Writes q to heads.q, K and V into the slabs.
-void append_new_heads_cuda(const kv::QkNormRopeArgs& heads, const DecodeAttentionArgs& args,
-                           void* k_cache, void* v_cache, const kv::Stream& stream);
-
 }  // namespace lesson02

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/attention/plan.h"
 #include "qwen3/generation.h"
 
 namespace lesson02 {
@@ -46,18 +45,7 @@ DecodeAttentionArgs FlatAttention::args_of(const kv::AttentionRows& rows) const 
   return args;
 }
 
-bool FlatAttention::makes_heads() const {
-  return kv::attention::serves_new_heads(kv::attention::queries_of(args_));
-}
-
 void FlatAttention::append(const kv::AttentionRows& rows, const kv::Stream& stream) const {
-  void* const k_layer = cache_->k_layer(rows.layer);
-  void* const v_layer = cache_->v_layer(rows.layer);
-#if KV_HAVE_CUDA
-  if (rows.heads != nullptr) {
-    return append_new_heads_cuda(*rows.heads, args_of(rows), k_layer, v_layer, stream);
-  }
-#endif
   append_kv({.k = rows.k,
              .v = rows.v,
              .row_seq = row_seq_,
@@ -65,8 +53,8 @@ void FlatAttention::append(const kv::AttentionRows& rows, const kv::Stream& stre
              .slab_begin = args_.slab_begin,
              .num_rows = rows.num_rows,
              .row_elements = config_.kv_width(),
-             .k_cache = k_layer,
-             .v_cache = v_layer},
+             .k_cache = cache_->k_layer(rows.layer),
+             .v_cache = cache_->v_layer(rows.layer)},
             stream);
 }
 

@@ -28,7 +28,6 @@ class FlatAttention : public kv::Attention {
   /// row for each sequence may be replayed: lengths and places are read from device memory.
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override;
-  bool makes_heads() const override;
   /// Advances the slabs' positions once the last layer is done.
   void end_pass(const kv::PassRows& rows);
 

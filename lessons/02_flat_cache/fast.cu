@@ -5,7 +5,6 @@
 
 #include "decode_attention.h"
 #include "kernels/attention/launch.cuh"
-#include "kernels/attention/new_heads.cuh"
 
 namespace lesson02 {
 namespace {
@@ -28,12 +27,6 @@ kv::attention::Contiguous<int64_t> slabs_of(const DecodeAttentionArgs& args) {
 void fast_decode_attention_cuda(const DecodeAttentionArgs& args, const kv::Stream& stream) {
   kv::attention::launch_attention(kv::attention::queries_of(args), slabs_of(args), args.workspace,
                                   stream);
-}
-
-void append_new_heads_cuda(const kv::QkNormRopeArgs& heads, const DecodeAttentionArgs& args,
-                           void* k_cache, void* v_cache, const kv::Stream& stream) {
-  kv::attention::launch_new_heads(heads, kv::attention::queries_of(args), slabs_of(args),
-                                  {k_cache, v_cache}, stream);
 }
 
 }  // namespace lesson02

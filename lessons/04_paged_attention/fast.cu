@@ -6,7 +6,6 @@
 
 #include "fast.h"
 #include "kernels/attention/launch.cuh"
-#include "kernels/attention/new_heads.cuh"
 
 namespace lesson04 {
 namespace {
@@ -77,12 +76,6 @@ RowsOfBlocks address_of(const PagedAttentionArgs& args) {
 void fast_paged_attention_cuda(const PagedAttentionArgs& args, const kv::Stream& stream) {
   kv::attention::launch_attention(kv::attention::queries_of(args), address_of(args), args.workspace,
                                   stream);
-}
-
-void write_new_heads_cuda(const kv::QkNormRopeArgs& heads, const PagedAttentionArgs& args,
-                          const kv::Stream& stream) {
-  kv::attention::launch_new_heads(heads, kv::attention::queries_of(args), address_of(args),
-                                  {args.cache.k, args.cache.v}, stream);
 }
 
 }  // namespace lesson04

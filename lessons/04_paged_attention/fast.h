@@ -1,7 +1,6 @@
 #pragma once
 
 #include "kernels/attention/attend.h"
-#include "kernels/qk_norm_rope.h"
 #include "paged_attention.h"
 
 namespace lesson04 {
@@ -10,10 +9,5 @@ namespace lesson04 {
 /// block table. A tile at most: num_tokens <= kv::attention::kTileTokens.
 void find_paged_rows(const PagedAttentionArgs& args, int seq, int kv_head, int first,
                      int num_tokens, kv::attention::TileRows& rows);
-
-/// Does the new rows' norm, rotation and write_kv in one launch: q goes to heads.q, K and V into
-/// the blocks. CUDA only, and only for passes that kv::attention::serves_new_heads() accepts.
-void write_new_heads_cuda(const kv::QkNormRopeArgs& heads, const PagedAttentionArgs& args,
-                          const kv::Stream& stream);
 
 }  // namespace lesson04

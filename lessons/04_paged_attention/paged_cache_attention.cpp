@@ -3,8 +3,6 @@
 #include <bit>
 
 #include "common/error.h"
-#include "fast.h"
-#include "kernels/attention/plan.h"
 
 namespace lesson04 {
 
@@ -31,10 +29,6 @@ void PagedPass::begin(const kv::PassRows& rows, const BlockTables& tables, kv::P
   if (args_.max_rows_per_seq == 1) arrays.allow_replay();
 }
 
-bool PagedPass::makes_heads() const {
-  return kv::attention::serves_new_heads(kv::attention::queries_of(args_));
-}
-
 PagedAttentionArgs PagedPass::args_of(const kv::AttentionRows& rows) const {
   PagedAttentionArgs args = args_;
   args.q = rows.q;
@@ -46,25 +40,13 @@ PagedAttentionArgs PagedPass::args_of(const kv::AttentionRows& rows) const {
   return args;
 }
 
-void PagedPass::write(const kv::AttentionRows& rows, const PagedAttentionArgs& args,
-                      const int64_t* slot_mapping, const kv::Stream& stream) {
-#if KV_HAVE_CUDA
-  if (rows.heads != nullptr) return write_new_heads_cuda(*rows.heads, args, stream);
-#endif
-  lesson03::write_kv({.k = rows.k,
-                      .v = rows.v,
-                      .slot_mapping = slot_mapping,
-                      .num_rows = rows.num_rows,
-                      .cache = args.cache},
-                     stream);
+kv::KvSlots PagedPass::slots(int layer, const int64_t* slot_mapping) const {
+  return {.k = layers_[layer].k, .v = layers_[layer].v, .slot_mapping = slot_mapping};
 }
 
-void PagedPass::forward(const kv::AttentionRows& rows, const int64_t* slot_mapping,
-                        const kv::Stream& stream) const {
-  const PagedAttentionArgs args = args_of(rows);
-  write(rows, args, slot_mapping, stream);
+void PagedPass::attend(const kv::AttentionRows& rows, const kv::Stream& stream) const {
   const bool plain = rows.kernel == kv::Kernel::kPlain;
-  (plain ? paged_attention : fast_paged_attention)(args, stream);
+  (plain ? paged_attention : fast_paged_attention)(args_of(rows), stream);
 }
 
 }  // namespace lesson04

@@ -1,7 +1,7 @@
 #pragma once
 
-// The model's Attention over a paged cache: writes this pass's K and V into their slots, then
-// attends through the block tables.
+// The model's Attention over a paged cache: says in which slots this pass's K and V go, and attends
+// through the block tables.
 
 #include <cstdint>
 #include <span>
@@ -20,7 +20,7 @@ using lesson03::BlockTables;
 using lesson03::PagedKvCache;
 
 /// What the kernels have to know of one pass over a paged cache: its sizes and its block tables.
-/// Where the new rows go is said by its owner, an Attention over blocks. Borrows the layers.
+/// Its owner, an Attention over blocks, has the slots of the new rows. Borrows the layers.
 class PagedPass {
  public:
   /// Throws UserError for a block size that the attention kernels can't read.
@@ -30,20 +30,14 @@ class PagedPass {
   /// replayed, because its grids depend only on the number of sequences and a bound of their
   /// lengths, and the kernels read tables, lengths and slots from device memory.
   void begin(const kv::PassRows& rows, const BlockTables& tables, kv::PassArrays& arrays);
-  /// See kv::Attention.
-  bool makes_heads() const;
-  /// Writes the rows' K and V into the layer's cache, then attends. `slot_mapping` [num_rows], on
-  /// the device, is read only if `rows.heads` is null.
-  void forward(const kv::AttentionRows& rows, const int64_t* slot_mapping,
-               const kv::Stream& stream) const;
+  /// See kv::Attention. `slot_mapping` [num_rows] is on the device.
+  kv::KvSlots slots(int layer, const int64_t* slot_mapping) const;
+  /// Attends to what is in the layer's blocks, this pass's rows included.
+  void attend(const kv::AttentionRows& rows, const kv::Stream& stream) const;
   /// The arguments of the attention kernel for these rows.
   PagedAttentionArgs args_of(const kv::AttentionRows& rows) const;
 
  private:
-  /// Writes this pass's K and V into the layer.
-  static void write(const kv::AttentionRows& rows, const PagedAttentionArgs& args,
-                    const int64_t* slot_mapping, const kv::Stream& stream);
-
   int num_heads_;
   std::span<const KvBlocks> layers_;
   PagedAttentionArgs args_;  // of this pass, without what args_of() adds for a layer
@@ -62,10 +56,12 @@ class PagedCacheAttention : public kv::Attention {
     pass_.begin(rows, tables_, arrays);
     arrays.add(slot_mapping_of(rows, tables_), slot_mapping_);
   }
-  void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
-    pass_.forward(rows, slot_mapping_, stream);
+  kv::KvSlots slots(const kv::AttentionRows& rows, const kv::Stream&) override {
+    return pass_.slots(rows.layer, slot_mapping_);
   }
-  bool makes_heads() const override { return pass_.makes_heads(); }
+  void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
+    pass_.attend(rows, stream);
+  }
 
  private:
   PagedPass pass_;

@@ -37,9 +37,7 @@ inline ComputeSlotMappingArgs slots_of(const lesson04::PagedAttentionArgs& pass,
           .slot_mapping = slots};
 }
 
-/// Computes the slots of a pass once, before its first layer writes. An attention that makes its
-/// heads itself (kv::Attention::makes_heads()) finds slots through the block tables and needs no
-/// mapping.
+/// Computes the slots of a pass once, before its first layer writes.
 class ServingAttention : public kv::Attention {
  public:
   ServingAttention(const kv::ModelConfig& config, const lesson03::PagedKvCache& cache)
@@ -51,13 +49,14 @@ class ServingAttention : public kv::Attention {
     pass_.begin(rows, tables_, arrays);
     arrays.make_room(slots_, rows.token_ids.size() * sizeof(int64_t));
   }
-  void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
-    if (rows.layer == 0 && rows.heads == nullptr) {
-      compute_slot_mapping(slots_of(pass_.args_of(rows), slots_.as<int64_t>()), stream);
-    }
-    pass_.forward(rows, slots_.as<int64_t>(), stream);
+  kv::KvSlots slots(const kv::AttentionRows& rows, const kv::Stream& stream) override {
+    auto* const slots = slots_.as<int64_t>();
+    if (rows.layer == 0) compute_slot_mapping(slots_of(pass_.args_of(rows), slots), stream);
+    return pass_.slots(rows.layer, slots);
   }
-  bool makes_heads() const override { return pass_.makes_heads(); }
+  void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
+    pass_.attend(rows, stream);
+  }
 
  private:
   lesson04::PagedPass pass_;

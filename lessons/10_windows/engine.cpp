@@ -67,13 +67,18 @@ void WindowedAttention::compute_slots(const kv::AttentionRows& rows,
   group_slot_mapping(args, stream);
 }
 
+kv::KvSlots WindowedAttention::slots(const kv::AttentionRows& rows, const kv::Stream& stream) {
+  if (rows.layer == 0) compute_slots(rows, stream);
+  const LayerPlace place = places_.at(rows.layer);
+  return passes_[place.group].slots(place.index,
+                                    slots_.as<int64_t>() + int64_t{place.group} * rows.num_rows);
+}
+
 void WindowedAttention::forward(const kv::AttentionRows& rows, const kv::Stream& stream) {
-  if (rows.layer == 0 && rows.heads == nullptr) compute_slots(rows, stream);
   const LayerPlace place = places_.at(rows.layer);
   kv::AttentionRows in_cache = rows;
   in_cache.layer = place.index;
-  const int64_t* const slots = slots_.as<int64_t>() + int64_t{place.group} * rows.num_rows;
-  passes_[place.group].forward(in_cache, slots, stream);
+  passes_[place.group].attend(in_cache, stream);
 }
 
 Server::Server(kv::Model& model, const PagedOptions& options, const ServeOptions& serve)

@@ -22,8 +22,7 @@ using lesson08::PassObserver;
 using lesson08::ServeOptions;
 
 /// Lesson 04's pass, one for each group: each layer reads and writes through the tables of its
-/// group. Slots are computed as in lesson 08: in a pass that reads them, before its first layer
-/// writes.
+/// group. Slots are computed as in lesson 08, before the first layer writes.
 class WindowedAttention : public kv::Attention {
  public:
   /// Borrows the cache, which has layers_per_group() layers. Throws UserError for more than
@@ -35,8 +34,8 @@ class WindowedAttention : public kv::Attention {
   /// slots for all of its rows.
   void set_tables(lesson03::BlockTables tables) { tables_ = std::move(tables); }
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override;
+  kv::KvSlots slots(const kv::AttentionRows& rows, const kv::Stream& stream) override;
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override;
-  bool makes_heads() const override { return passes_.front().makes_heads(); }
 
  private:
   void compute_slots(const kv::AttentionRows& rows, const kv::Stream& stream) const;

@@ -26,25 +26,22 @@ struct SharedTierOptions {
 
 /// Lesson 08's attention. In a pass of chunks, which no CUDA graph replays, each layer's full
 /// blocks go to the host while the next layer is computed.
-class GatheringAttention final : public kv::Attention {
+class GatheringAttention final : public lesson08::ServingAttention {
  public:
   /// Borrows cache and tier.
   GatheringAttention(const kv::ModelConfig& config, PagedKvCache& cache, SharedTier& tier)
-      : serving_(config, cache), tier_(tier) {}
+      : ServingAttention(config, cache), tier_(tier) {}
 
-  void set_tables(lesson03::BlockTables tables) { serving_.set_tables(std::move(tables)); }
   void begin_pass(const kv::PassRows& rows, kv::PassArrays& arrays) override {
     by_layer_ = rows.max_rows_per_seq() > 1;
-    serving_.begin_pass(rows, arrays);
+    ServingAttention::begin_pass(rows, arrays);
   }
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
-    serving_.forward(rows, stream);
+    ServingAttention::forward(rows, stream);
     if (by_layer_) tier_.gather(rows.layer);
   }
-  bool makes_heads() const override { return serving_.makes_heads(); }
 
  private:
-  lesson08::ServingAttention serving_;
   SharedTier& tier_;
   bool by_layer_ = false;
 };

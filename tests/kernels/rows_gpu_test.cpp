@@ -130,8 +130,7 @@ std::vector<BFloat16> check_qk_norm_rope(const RopeShape& s) {
                           .norm_eps = 1e-6f,
                           .inv_freq = inv_freq.data(),
                           .q = q.data(),
-                          .k = k.data(),
-                          .v = v.data()};
+                          .kv = {k.data(), v.data()}};
   kv::qk_norm_rope_cpu(args);
 
   const auto device_qkv = kvtest::upload(qkv, stream);
@@ -148,8 +147,7 @@ std::vector<BFloat16> check_qk_norm_rope(const RopeShape& s) {
   args.k_norm_weight = s.norm ? device_k_weight.as<float>() : nullptr;
   args.inv_freq = device_inv_freq.as<float>();
   args.q = out_q.data();
-  args.k = out_k.data();
-  args.v = out_v.data();
+  args.kv = {out_k.data(), out_v.data()};
   kv::qk_norm_rope(args, stream);
 
   // a cos - b sin may cancel: the size of the pair is what its error is measured by.

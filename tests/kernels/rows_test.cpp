@@ -169,6 +169,7 @@ struct Rope {
   bool norm = true;
   std::vector<int32_t> positions = {0, 1, 1000};
   std::vector<float> qkv, q_weight, k_weight, inv_freq, q, k, v;
+  std::vector<int64_t> slots;  // of the rows; empty: row i has slot i
 
   explicit Rope(int head_dim) : dim(head_dim) {
     qkv = random_floats(int64_t{rows} * (heads + 2 * kv_heads) * dim, 7, 2.0f);
@@ -194,8 +195,7 @@ struct Rope {
     args.norm_eps = 1e-6f;
     args.inv_freq = inv_freq.data();
     args.q = q.data();
-    args.k = k.data();
-    args.v = v.data();
+    args.kv = {k.data(), v.data(), slots.empty() ? nullptr : slots.data()};
     kv::qk_norm_rope_cpu(args);
   }
   /// One head in double precision; the angle is the rounded fp32 product, as in the definition.
@@ -259,4 +259,24 @@ TEST_CASE("qk_norm_rope: position 0 rotates nothing") {
   rope.positions = {0, 0, 0};
   rope.run();
   CHECK(std::memcmp(rope.q.data(), rope.qkv.data(), 4 * 8 * sizeof(float)) == 0);
+}
+
+TEST_CASE("qk_norm_rope: K and V go to the slots of their rows, and without a slot nowhere") {
+  Rope rope(8);
+  rope.run();
+  const Rope in_order = rope;
+  rope.slots = {2, -1, 0};
+  rope.run();
+  CHECK(rope.q == in_order.q);
+  const auto width = rope.kv_heads * rope.dim;
+  const auto is_row = [&](const std::vector<float>& slots, int slot, const float* row) {
+    return std::memcmp(&slots[slot * width], row, width * sizeof(float)) == 0;
+  };
+  const std::vector<float> untouched(width, kNaN);
+  CHECK(is_row(rope.k, 2, &in_order.k[0]));
+  CHECK(is_row(rope.v, 2, &in_order.v[0]));
+  CHECK(is_row(rope.k, 0, &in_order.k[2 * width]));
+  CHECK(is_row(rope.v, 0, &in_order.v[2 * width]));
+  CHECK(is_row(rope.k, 1, untouched.data()));
+  CHECK(is_row(rope.v, 1, untouched.data()));
 }

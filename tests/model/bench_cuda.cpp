@@ -13,6 +13,7 @@
 #include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@
 
 #if KV_HAVE_CUDA
 #include "kernels/argmax.h"
-#include "lessons/02_flat_cache/engine.h"
+#include "lessons/02_flat_cache/decode_attention.h"
+#include "lessons/04_paged_attention/paged_cache_attention.h"
 #include "programs/measure_gpu.h"
 #include "qwen3/model_internal.h"
 #include "tests/model/products.h"
@@ -99,7 +101,7 @@ double median_seconds(const kv::Stream& stream, const std::function<void()>& cal
   return kv::median(seconds);
 }
 
-/// The model's passes through a flat cache.
+/// The model's passes over a paged cache.
 void measure_model(const Options& options, Results& r) {
   const double start = now();
   kv::Model model = kv::load_model(options.generate);
@@ -108,20 +110,25 @@ void measure_model(const Options& options, Results& r) {
   r.step_bytes = static_cast<double>(model.weight_bytes());
 
   const int room = std::max(options.rows, options.context + 1);
-  lesson02::FlatKvCache cache(model.config(), model.device(), 1, room);
-  lesson02::FlatAttention attention(model.config(), cache);
+  constexpr int kBlockSize = 16;
+  const int num_blocks = lesson03::blocks_for(room, kBlockSize);
+  lesson03::PagedKvCache cache(model.config(), model.stream(), num_blocks, kBlockSize);
+  std::vector<int32_t> block_ids(num_blocks);
+  std::iota(block_ids.begin(), block_ids.end(), 0);
+  lesson03::BlockTable table(kBlockSize);
+  table.extend(room, block_ids);
+  lesson04::PagedCacheAttention attention(model.config(), cache);
   kv::DeviceBuffer token(model.device(), sizeof(int32_t));
   std::vector<int32_t> tokens;
   for (int i = 0; i < room; ++i) tokens.push_back(i * 7919 % model.config().vocab_size);
-  const auto pass = [&](int num_rows) {
-    const int computed = cache.position(0);
+  const auto pass = [&](int num_rows, int computed = 0) {
     kv::PassRows rows;
     rows.add(0, std::span(tokens).first(static_cast<size_t>(computed + num_rows)), computed);
+    attention.set_tables({&table});
     model.launch(rows, attention);
     kv::argmax({model.device_logits(), 1, model.config().vocab_size, token.as<int32_t>()},
                model.stream());
   };
-  // The position stays, so every pass is the same one.
   r.prefill_seconds = kv::median_seconds(
       [&] {
         pass(options.rows);
@@ -129,8 +136,7 @@ void measure_model(const Options& options, Results& r) {
       },
       9);
   pass(options.context);
-  cache.advance(0, options.context);
-  r.step_seconds = median_seconds(model.stream(), [&] { pass(1); });
+  r.step_seconds = median_seconds(model.stream(), [&] { pass(1, options.context); });
   r.replays = model.graph_replays();
 }
 

@@ -1,5 +1,5 @@
-// Passes whose new heads go from the product's output straight into the cache: the bits of
-// qk_norm_rope(), the write into the cache and attention, one after the other.
+// Passes whose new K and V go from the product's output straight into the slots of a cache: the
+// bits of qk_norm_rope(), lesson 03's write_kv() and attention, one after the other.
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "lessons/02_flat_cache/engine.h"
+#include "kernels/qk_norm_rope.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
 #include "tests/support/device_arrays.h"
 
@@ -35,21 +35,6 @@ void fill_randomly(void* k, void* v, int64_t elements, const kv::Stream& stream)
     kv::copy_to_device(rows, values.data(), values.size() * sizeof(kv::BFloat16), stream);
   }
 }
-
-/// Lesson 02's: slab i is sequence i's.
-struct Flat {
-  Flat(const kv::ModelConfig& config, const std::vector<int>& lengths, const kv::Stream& stream)
-      : cache(config, stream.device(), static_cast<int>(lengths.size()), kRoom),
-        attention(config, cache) {
-    fill_randomly(k(), v(), elements(), stream);
-  }
-  void* k() { return cache.k_layer(0); }
-  void* v() { return cache.v_layer(0); }
-  int64_t elements() const { return cache.bytes_reserved() / 4; }  // of K, of V
-
-  lesson02::FlatKvCache cache;
-  lesson02::FlatAttention attention;
-};
 
 /// Lesson 04's: the sequences' blocks lie mixed.
 struct Paged {
@@ -87,18 +72,17 @@ struct Left {
 
 /// The last tokens of sequences: of sequence i of lengths[i] tokens rows[i % rows.size()], or as
 /// many as it has.
-template <class Lesson>
 class Step {
  public:
   Step(const kv::ModelConfig& config, const std::vector<int>& lengths, const std::vector<int>& rows,
        bool normed = true)
-      : config_(config), normed_(normed), lesson_(config, lengths, stream_), arrays_(stream_) {
+      : config_(config), normed_(normed), paged_(config, lengths, stream_), arrays_(stream_) {
     for (size_t seq = 0; seq < lengths.size(); ++seq) {
       const std::vector<int32_t> tokens(static_cast<size_t>(lengths[seq]), 1);
       rows_.add(seq, tokens, std::max(lengths[seq] - rows[seq % rows.size()], 0));
     }
     arrays_.begin(rows_);
-    lesson_.attention.begin_pass(rows_, arrays_);
+    paged_.attention.begin_pass(rows_, arrays_);
     arrays_.upload();
     const int width = config.qkv_width();
     std::vector<float> qkv;
@@ -120,26 +104,28 @@ class Step {
     for (kv::DeviceBuffer* buffer : {&q_, &k_, &v_, &out_}) {
       *buffer = kvtest::poisoned(heads, stream_);
     }
-    std::vector<int32_t> numbers(static_cast<size_t>(rows_.num_rows()));
+    std::vector<int64_t> numbers(static_cast<size_t>(rows_.num_rows()));
     std::iota(numbers.begin(), numbers.end(), 0);
     row_ = kvtest::upload(numbers, stream_);
-    zeros_ = kvtest::upload(std::vector<int64_t>(numbers.size(), 0), stream_);
   }
 
-  /// Returns false if the attention does not make heads in this pass.
-  bool fused() {
-    if (!lesson_.attention.makes_heads()) return false;
+  void into_slots() {
     make_qkv();
-    const kv::QkNormRopeArgs heads = this->heads();
-    kv::AttentionRows rows = attention_rows();
-    rows.heads = &heads;
-    lesson_.attention.forward(rows, stream_);
-    return true;
+    const kv::AttentionRows rows = attention_rows();
+    kv::qk_norm_rope(heads(paged_.attention.slots(rows, stream_)), stream_);
+    paged_.attention.forward(rows, stream_);
   }
-  void separate() {
+  void by_copy() {
     make_qkv();
-    kv::qk_norm_rope(heads(), stream_);
-    lesson_.attention.forward(attention_rows(), stream_);
+    const kv::AttentionRows rows = attention_rows();
+    kv::qk_norm_rope(heads({k_.data(), v_.data()}), stream_);
+    lesson03::write_kv({.k = k_.data(),
+                        .v = v_.data(),
+                        .slot_mapping = paged_.attention.slots(rows, stream_).slot_mapping,
+                        .num_rows = rows.num_rows,
+                        .cache = paged_.cache.layer(0)},
+                       stream_);
+    paged_.attention.forward(rows, stream_);
   }
 
   Left left() {
@@ -147,7 +133,7 @@ class Step {
       return kvtest::download<uint16_t>(from, static_cast<size_t>(n), stream_);
     };
     return {words(out_.data(), int64_t{rows_.num_rows()} * config_.q_width()),
-            words(lesson_.k(), lesson_.elements()), words(lesson_.v(), lesson_.elements())};
+            words(paged_.k(), paged_.elements()), words(paged_.v(), paged_.elements())};
   }
 
  private:
@@ -155,18 +141,19 @@ class Step {
   void make_qkv() {
     kv::fill_bytes(qkv_.data(), 0xFF, qkv_.bytes(), stream_);
     kv::fill_bytes(out_.data(), 0xFF, out_.bytes(), stream_);
-    lesson02::append_kv({.k = made_.data(),
-                         .v = made_.data(),
-                         .row_seq = row_.as<const int32_t>(),
-                         .row_position = row_.as<const int32_t>(),
-                         .slab_begin = zeros_.as<const int64_t>(),
-                         .num_rows = rows_.num_rows(),
-                         .row_elements = 2 * config_.qkv_width(),
-                         .k_cache = qkv_.data(),
-                         .v_cache = spare_.data()},
-                        stream_);
+    lesson03::write_kv({.k = made_.data(),
+                        .v = made_.data(),
+                        .slot_mapping = row_.as<const int64_t>(),
+                        .num_rows = rows_.num_rows(),
+                        .cache = {.k = qkv_.data(),
+                                  .v = spare_.data(),
+                                  .num_blocks = rows_.num_rows(),
+                                  .block_size = 1,
+                                  .num_kv_heads = 1,
+                                  .head_dim = 2 * config_.qkv_width()}},
+                       stream_);
   }
-  kv::QkNormRopeArgs heads() const {
+  kv::QkNormRopeArgs heads(const kv::KvSlots& slots) const {
     return {.qkv = qkv_.as<const float>(),
             .positions = arrays_.positions,
             .num_rows = rows_.num_rows(),
@@ -178,15 +165,12 @@ class Step {
             .norm_eps = 1e-6f,
             .inv_freq = inv_freq_.as<const float>(),
             .q = q_.data(),
-            .k = k_.data(),
-            .v = v_.data()};
+            .kv = slots};
   }
   kv::AttentionRows attention_rows() const {
     return {.window = config_.window_of(0),
             .num_rows = rows_.num_rows(),
             .q = q_.data(),
-            .k = k_.data(),
-            .v = v_.data(),
             .out = out_.data(),
             .num_seqs = rows_.num_seqs(),
             .positions = arrays_.positions,
@@ -197,13 +181,12 @@ class Step {
   const kv::ModelConfig config_;
   const bool normed_;
   const kv::Stream stream_{kv::Device::kCuda};
-  Lesson lesson_;
+  Paged paged_;
   kv::PassRows rows_;
   kv::PassArrays arrays_;
-  kv::DeviceBuffer made_, qkv_, spare_, q_norm_, k_norm_, inv_freq_, q_, k_, v_, out_, row_, zeros_;
+  kv::DeviceBuffer made_, qkv_, spare_, q_norm_, k_norm_, inv_freq_, q_, k_, v_, out_, row_;
 };
 
-template <class Lesson>
 void check_step(const kv::ModelConfig& config, const std::vector<int>& lengths,
                 const std::vector<int>& rows = {1}, int times = 1) {
   CAPTURE(config.num_heads);
@@ -211,11 +194,11 @@ void check_step(const kv::ModelConfig& config, const std::vector<int>& lengths,
   CAPTURE(lengths.size());
   CAPTURE(rows.front());
   for (const bool normed : {true, false}) {
-    Step<Lesson> one(config, lengths, rows, normed), other(config, lengths, rows, normed);
-    other.separate();
+    Step one(config, lengths, rows, normed), other(config, lengths, rows, normed);
+    other.by_copy();
     const Left want = other.left();
     for (int i = 0; i < times; ++i) {
-      REQUIRE(one.fused());
+      one.into_slots();
       CHECK(one.left() == want);
     }
   }
@@ -223,45 +206,41 @@ void check_step(const kv::ModelConfig& config, const std::vector<int>& lengths,
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("new heads: a few tokens" * doctest::test_suite("kernel"), Lesson, Flat, Paged) {
-  check_step<Lesson>(config_of(4, 2, 64), {1, 2, 65});
-  check_step<Lesson>(config_of(2, 2, 32), {5, 20}, {3, 5});
+TEST_CASE("into slots: a few tokens" * doctest::test_suite("kernel")) {
+  check_step(config_of(4, 2, 64), {1, 2, 65});
+  check_step(config_of(2, 2, 32), {5, 20}, {3, 5});
 }
 
-TEST_CASE_TEMPLATE("new heads: every head size and grouping", Lesson, Flat, Paged) {
+TEST_CASE("into slots: every head size and grouping") {
   for (const int head_dim : {32, 64, 80, 96, 128}) {
     for (const int group : {1, 2, 5, 8, 16}) {
-      check_step<Lesson>(config_of(2 * group, 2, head_dim), {40, 300}, {1, 2});
+      check_step(config_of(2 * group, 2, head_dim), {40, 300}, {1, 2});
     }
   }
 }
 
-TEST_CASE_TEMPLATE("new heads: lengths around all boundaries", Lesson, Flat, Paged) {
-  check_step<Lesson>(config_of(4, 2, 128), {1, 63, 64, 65, 255, 256, 257, 512, 513, 1000});
+TEST_CASE("into slots: lengths around all boundaries") {
+  check_step(config_of(4, 2, 128), {1, 63, 64, 65, 255, 256, 257, 512, 513, 1000});
   for (const int window : {1, 40, 257}) {
-    check_step<Lesson>(config_of(4, 2, 128, window), {1, 64, 65, 256, 257, 700});
+    check_step(config_of(4, 2, 128, window), {1, 64, 65, 256, 257, 700});
   }
 }
 
-TEST_CASE_TEMPLATE("new heads: several rows of a sequence, and many sequences", Lesson, Flat,
-                   Paged) {
-  check_step<Lesson>(config_of(16, 8, 128), {129, 700, 5, 256}, {5});
-  check_step<Lesson>(config_of(16, 8, 64), std::vector<int>(40, 200), {1, 2});  // streams
+TEST_CASE("into slots: several rows of a sequence, and many sequences") {
+  check_step(config_of(16, 8, 128), {129, 700, 5, 256}, {5});
+  check_step(config_of(16, 8, 64), std::vector<int>(40, 200), {1, 2});  // streams
 }
 
-TEST_CASE_TEMPLATE("new heads: the same bits however often it is tried" *
-                       doctest::test_suite("sweep"),
-                   Lesson, Flat, Paged) {
-  check_step<Lesson>(config_of(16, 8, 128), {129, 700, 1}, {1}, 50);
+TEST_CASE("into slots: the same bits however often it is tried" * doctest::test_suite("sweep")) {
+  check_step(config_of(16, 8, 128), {129, 700, 1}, {1}, 50);
 }
 
-TEST_CASE_TEMPLATE("new heads: many rows, of which a warp takes several heads", Lesson, Flat,
-                   Paged) {
-  check_step<Lesson>(config_of(4, 2, 64), {100, 300}, {33, 40});
-  for (const int rows : {255, 256, 257}) check_step<Lesson>(config_of(5, 1, 32), {300}, {rows});
-  check_step<Lesson>(config_of(16, 8, 128), {300}, {300});
+TEST_CASE("into slots: many rows, of which a warp takes several heads") {
+  check_step(config_of(4, 2, 64), {100, 300}, {33, 40});
+  for (const int rows : {255, 256, 257}) check_step(config_of(5, 1, 32), {300}, {rows});
+  check_step(config_of(16, 8, 128), {300}, {300});
 }
 
-TEST_CASE_TEMPLATE("new heads: not for uneven rows", Lesson, Flat, Paged) {
-  CHECK(!Step<Lesson>(config_of(4, 2, 64), {50, 50, 50, 50}, {9, 1, 1, 1}).fused());
+TEST_CASE("into slots: uneven rows") {
+  check_step(config_of(4, 2, 64), {50, 50, 50, 50}, {9, 1, 1, 1});
 }

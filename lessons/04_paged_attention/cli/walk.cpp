@@ -124,8 +124,11 @@ class WalkingAttention : public kv::Attention {
     pass_.begin(rows, tables_, arrays);
     arrays.add(slot_mapping_of(rows, tables_), slot_mapping_);
   }
+  kv::KvSlots slots(const kv::AttentionRows& rows, const kv::Stream&) override {
+    return pass_.slots(rows.layer, slot_mapping_);
+  }
   void forward(const kv::AttentionRows& rows, const kv::Stream& stream) override {
-    pass_.forward(rows, slot_mapping_, stream);
+    pass_.attend(rows, stream);
     if (rows.layer == layer_) steps = walk(pass_.args_of(rows), rows.num_rows - 1, head_);
   }
 

@@ -57,8 +57,7 @@ class CpuRunner {
     constexpr double kMuchMemory = 1 << 29;
     const Fp8Blocks wide{pass_.args(0).cache};
     const int num_rows = wide.num_blocks * wide.block_size;
-    kv::round_kv({.k = wide.k,
-                  .v = wide.v,
+    kv::round_kv({.kv = {wide.k, wide.v},
                   .num_rows = num_rows,
                   .num_kv_heads = wide.num_kv_heads,
                   .head_dim = wide.head_dim},

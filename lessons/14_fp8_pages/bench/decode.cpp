@@ -106,8 +106,7 @@ class Runner {
     }
     for (int i = 0; i < num_wide_; ++i) {
       const KvBlocks wide = pass_.args(i).cache;
-      kv::round_kv({.k = wide.k,
-                    .v = wide.v,
+      kv::round_kv({.kv = {wide.k, wide.v},
                     .num_rows = wide.num_blocks * wide.block_size,
                     .num_kv_heads = wide.num_kv_heads,
                     .head_dim = wide.head_dim},

@@ -149,7 +149,7 @@ inline void check_all_values(const kv::Stream& stream, int step = 1) {
     const Written found = read_cache(cache.layer(0), stream);
     const auto count_of = [&](uint8_t byte) { return std::ranges::count(found.scales, byte); };
     CHECK(count_of(lesson14::byte_of(exponent)) >= int64_t{2} * kHeads * num_rows);
-    kv::round_kv({k.data(), v.data(), num_rows, kHeads, kHeadDim}, stream);
+    kv::round_kv({{k.data(), v.data()}, num_rows, kHeads, kHeadDim}, stream);
     const std::vector<float> rounded = download_rows(k.data(), rows.size(), stream);
     const std::vector<float> rounded_v = download_rows(v.data(), rows.size(), stream);
     size_t wrong_codes = 0, wrong_values = 0, wrong_in_v = 0;
@@ -175,7 +175,7 @@ inline void check_written_after(const kv::Stream& stream) {
   Fp8KvCache cache(kvtest::shape(1, kHeads, kHeadDim), stream, 3, 16);
   fill_pages(cache, 0xFF, stream);  // unwritten slots are read, too
   write_in_order(cache.layer(0), k, v, kRows, stream, [&] {
-    kv::round_kv({k.data(), v.data(), kRows, kHeads, kHeadDim}, stream);
+    kv::round_kv({{k.data(), v.data()}, kRows, kHeads, kHeadDim}, stream);
   });
   const Written found = read_cache(cache.layer(0), stream);
   const std::vector<float> wanted = download_rows(k.data(), rows.size(), stream);

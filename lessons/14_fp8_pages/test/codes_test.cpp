@@ -95,9 +95,9 @@ TEST_CASE("rounding rounded rows changes nothing") {
   kvtest::Rows rows = kvtest::random_bf16(64 * 32, 3, 5.0f);
   for (size_t i = 0; i < rows.size(); i += 32) rows[i] = kv::to_bfloat16(227);  // becomes 224
   const auto k = kvtest::upload_rows(rows, cpu()), v = kvtest::upload_rows(rows, cpu());
-  kv::round_kv({k.data(), v.data(), 32, 2, 32}, cpu());
+  kv::round_kv({{k.data(), v.data()}, 32, 2, 32}, cpu());
   const auto once = download_rows(k.data(), rows.size(), cpu());
   CHECK(first_difference(once, kvtest::floats_of(rows)) != "");
-  kv::round_kv({k.data(), v.data(), 32, 2, 32}, cpu());
+  kv::round_kv({{k.data(), v.data()}, 32, 2, 32}, cpu());
   CHECK(first_difference(download_rows(k.data(), rows.size(), cpu()), once) == "");
 }

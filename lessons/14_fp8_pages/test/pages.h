@@ -59,7 +59,7 @@ inline void check_pages(const HeadShape& shape, const std::vector<Part>& parts, 
                           .num_rows = num_rows,
                           .cache = cache.layer(0)},
                          stream);
-  kv::round_kv({native.k, native.v, num_rows, shape.num_kv_heads, shape.head_dim}, stream);
+  kv::round_kv({{native.k, native.v}, num_rows, shape.num_kv_heads, shape.head_dim}, stream);
   stream.synchronize();
   const Outputs wanted = pass.run(lesson04s);
   Fp8Blocks pages = cache.layer(0);
