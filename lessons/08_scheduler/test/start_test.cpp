@@ -146,6 +146,13 @@ TEST_CASE("what the cache has is not computed again, and the gate asks for the r
     CHECK(s.request(2).num_computed == 8);
     CHECK(s.manager().table(2).num_tokens() == 19);
   }
+  Server full(5, 4, {.max_tokens_per_pass = 9});
+  full.submit(1, range(0, 9), 1);
+  full.step();
+  full.finish(1);
+  full.submit(2, range(100, 103), 1);
+  full.submit(3, range(0, 19), 1);
+  CHECK(full.schedule().chunks == Chunks{{2, 3}});  // 3 takes two hits and three blocks, of four
 }
 
 TEST_CASE("what the cache has is asked for with the extra keys, and not by one that skips it") {
@@ -159,6 +166,7 @@ TEST_CASE("what the cache has is asked for with the extra keys, and not by one t
   s.submit(4, range(0, 9), 1, {.extra_keys = salt});
   INFO("2 has no salt, 3 skips the cache, 4 finds 8 of its 9 tokens");
   CHECK(s.schedule().chunks == Chunks{{2, 9}, {3, 9}, {4, 1}});
+  CHECK(s.books.prefix_cache_stats().requests == 3);  // 1, 2 and 4 have asked
 }
 
 int num_hashed = 0;
