@@ -214,6 +214,10 @@ void HostTierManager::check() const {
   count_tables(num_holders);
   for (const Load& load : loads_) {
     for (const int32_t block : load.block_ids) ++num_holders[block];
+    if (load.tokens.size() < load.block_ids.size() * static_cast<size_t>(block_size())) {
+      throw std::logic_error(fmt::format("a load of {} blocks has {} tokens", load.block_ids.size(),
+                                         load.tokens.size()));
+    }
   }
   check_ref_counts(device_, num_holders);
 }

@@ -108,8 +108,8 @@ class HostTierManager : private KvCacheManager {
 
   const BlockPool& host() const { return host_; }
   const TierMetrics& metrics() const { return metrics_; }
-  /// Throws std::logic_error unless both pools are sound, and every block of the device in use is
-  /// held by a request or by a load in flight.
+  /// Throws std::logic_error unless both pools are sound, every block of the device in use is held
+  /// by a request or by a load in flight, and a load has the tokens of all its blocks.
   void check() const;
 
  private:

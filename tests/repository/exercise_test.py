@@ -283,6 +283,11 @@ def one_at_a_time():
                           ([runs.DO_NOT_FIT, "Defined twice:"], "cannot be linked")):
         if wanted not in runs.verdict(words):
             mistakes.append(f"{words}: {runs.verdict(words)}")
+    hangs = many / "hangs"
+    hangs.write_text("#!/bin/sh\ncase $* in *list*) ;; *) echo 'double free or corruption (out)'; exec sleep 9 ;; esac\n")
+    hangs.chmod(0o755)
+    if "A memory access went wrong" not in (told := "\n".join(runs.run_case(hangs, "a case", limit=0.5).report)):
+        mistakes.append(told)
 
 
 def watched():

@@ -147,10 +147,11 @@ TEST_CASE("equal blocks have one number, and the oldest of them is found") {
   CHECK(other.insert(1, brings) == 41);  // the number of an equal block comes first
   PrefixIndex mixed(4, 2);
   INFO("a bucket has block 0 with another hash, then the equal blocks 2 and 1");
-  mixed.insert(0, key(15, kThreeFour));
+  const PrefixId first = mixed.insert(0, key(15, kThreeFour));
   mixed.insert(2, key(7, kOneTwo));
   mixed.insert(1, key(7, kOneTwo));
   CHECK(found_in(mixed, key(7, kOneTwo)) == 2);
+  CHECK(mixed.insert(3, key(7, Tokens{0, 0})) != first);  // what is not written yet is not equal
 }
 
 TEST_CASE("a block is put into a large index and found, and no other is looked at") {

@@ -92,6 +92,9 @@ TEST_CASE("the last token is never taken from the cache") {
     KvCacheManager manager(pool);
     run(manager, 1, range(0, 12));
     CHECK(found(manager, range(0, n)) == (n - 1) / 4 * 4);
+    BlockHashes hashes;
+    manager.get_computed_blocks(range(0, 13), hashes);  // three, also where n tokens have fewer
+    CHECK(manager.get_computed_blocks(range(0, n), hashes).num_tokens == (n - 1) / 4 * 4);
     const auto computed = look_up(manager, range(0, n));
     if (!computed.block_ids.empty()) {  // the next block's parent is the last one that was found
       CHECK(computed.chain.prefix == pool.index().block(computed.block_ids.back())->prefix);

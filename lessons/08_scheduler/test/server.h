@@ -26,6 +26,11 @@ using lesson08::Chunk;
 using Chunks = std::vector<Chunk>;
 using Ids = std::vector<int64_t>;
 
+/// A request of a scheduler, to be put into a state that only a later step of the exercise makes.
+inline lesson08::ScheduledRequest& changed(const lesson08::ScheduledRequest& request) {
+  return const_cast<lesson08::ScheduledRequest&>(request);
+}
+
 struct Books {
   Books(int num_blocks, int block_size) : pool(num_blocks, block_size), books(pool) {}
   lesson07::BlockPool pool;

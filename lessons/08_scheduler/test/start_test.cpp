@@ -69,6 +69,10 @@ TEST_CASE("by priority: the smallest number is in front, and equals are in order
     s.submit(id, range(0, 3), 5, {.priority = priority});
   }
   CHECK(s.waiting() == Ids{4, 2, 5, 1, 3});
+  changed(s.request(3)).arrival = 9;
+  s.submit(6, range(0, 3), 5, {.priority = 2});
+  INFO("6 has the priority 2, and 3 has come after all others");
+  CHECK(s.waiting() == Ids{4, 2, 5, 1, 6, 3});
 }
 
 TEST_CASE("the first pass: prompts in order, until the budget is used up") {
@@ -126,15 +130,29 @@ TEST_CASE(
 }
 
 TEST_CASE("what the cache has is not computed again, and the gate asks for the rest only") {
-  Server s(5, 4);
-  s.submit(1, range(0, 9), 1);
-  s.step();
-  s.finish(1);  // two full blocks can be found
-  s.submit(2, range(0, 19), 1);
-  CHECK(s.schedule().chunks == Chunks{{2, 11}});
-  CHECK(s.request(2).num_cached == 8);
-  CHECK(s.request(2).num_computed == 8);
-  CHECK(s.manager().table(2).num_tokens() == 19);
+  for (const bool preempted : {false, true}) {
+    CAPTURE(preempted);
+    Server s(5, 4);
+    s.submit(1, range(0, 9), 1);
+    s.step();
+    s.finish(1);  // two full blocks can be found
+    s.submit(2, range(0, 19), 1);
+    changed(s.request(2)).num_preemptions = preempted ? 1 : 0;
+    const lesson08::SchedulerOutput& output = s.schedule();
+    CHECK(output.chunks == Chunks{{2, 11}});
+    CHECK((preempted ? output.resumed : output.started) == Ids{2});
+    CHECK(s.books.prefix_cache_stats().requests == (preempted ? 1 : 2));
+    CHECK(s.request(2).num_cached == 8);
+    CHECK(s.request(2).num_computed == 8);
+    CHECK(s.manager().table(2).num_tokens() == 19);
+  }
+  Server full(5, 4, {.max_tokens_per_pass = 9});
+  full.submit(1, range(0, 9), 1);
+  full.step();
+  full.finish(1);
+  full.submit(2, range(100, 103), 1);
+  full.submit(3, range(0, 19), 1);
+  CHECK(full.schedule().chunks == Chunks{{2, 3}});  // 3 takes two hits and three blocks, of four
 }
 
 TEST_CASE("what the cache has is asked for with the extra keys, and not by one that skips it") {
@@ -148,6 +166,7 @@ TEST_CASE("what the cache has is asked for with the extra keys, and not by one t
   s.submit(4, range(0, 9), 1, {.extra_keys = salt});
   INFO("2 has no salt, 3 skips the cache, 4 finds 8 of its 9 tokens");
   CHECK(s.schedule().chunks == Chunks{{2, 9}, {3, 9}, {4, 1}});
+  CHECK(s.books.prefix_cache_stats().requests == 3);  // 1, 2 and 4 have asked
 }
 
 int num_hashed = 0;

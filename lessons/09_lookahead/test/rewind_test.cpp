@@ -42,6 +42,7 @@ TEST_CASE("rewound to 0, 1, block_size - 1, block_size and block_size + 1 tokens
     const Ids before = table_of(b.manager, 1);
     rewind(b.manager, b.pool, 1, kept);
     b.manager.check();
+    CHECK(b.pool.metrics().num_revived == 0);  // no block that stays was free
     const int blocks = (kept + kBlockSize - 1) / kBlockSize;
     CHECK(b.manager.table(1).num_tokens() == kept);
     CHECK(table_of(b.manager, 1) == Ids(before.begin(), before.begin() + blocks));

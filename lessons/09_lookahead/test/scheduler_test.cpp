@@ -87,16 +87,24 @@ TEST_CASE("no guesses in the middle of a prompt") {
   CHECK(guesses_of(s, 1).size() == 4);  // with the last four tokens
 }
 
-TEST_CASE("no guesses in the middle of a prompt, though a preemption left some of the budget") {
+TEST_CASE("no guesses in the middle of known tokens, though a preemption left some of the budget") {
   Server s(
       9, 4, [](int64_t id, auto, int max_guesses) { return Tokens(id == 2 ? max_guesses : 0, 7); },
       4, {.max_tokens_per_pass = 2, .full_sequence_must_fit = false, .order = Order::kPriority});
+  const auto pass = [&] {
+    const Chunks chunks = s.schedule().chunks;
+    s.update(chunks);
+    s.Scheduler::add_token(1, 7);  // lesson 08's: there are no guesses
+    return chunks;
+  };
   s.submit(1, range(0, 2), 20, {.priority = 5});
-  s.step();
+  pass();
   s.submit(2, range(100, 132), 2);
-  for (int pass = 0; pass < 16; ++pass) CHECK(s.step() == Chunks{{1, 1}, {2, 1}});
+  lesson08_test::changed(s.request(2)).num_prompt = 5;  // 27 were generated before a preemption
+  lesson08_test::changed(s.request(2)).max_tokens = 29;
+  for (int i = 0; i < 16; ++i) CHECK(pass() == Chunks{{1, 1}, {2, 1}});
   CHECK(s.schedule().chunks == Chunks{{2, 1}});  // 1 had its row in this pass, and gave way
-  CHECK(s.guesses(2).empty());  // a chunk of one token, and half of the prompt is still to come
+  CHECK(s.guesses(2).empty());  // a chunk of one token, and half of them are still to come
 }
 
 TEST_CASE("guesses come from what is known, and too many are cut") {
@@ -328,6 +336,7 @@ TEST_CASE("a victim of a preemption runs again with guesses, and to the same end
     int passes = 0;
     while (!s.idle() && ++passes < 100) {
       for (const auto& chunk : s.step()) {
+        CHECK(s.num_slots(chunk.id) == s.request(chunk.id).num_computed);
         if (s.num_known(chunk.id) ==
             s.request(chunk.id).num_prompt + s.request(chunk.id).max_tokens)
           s.finish(chunk.id);

@@ -97,7 +97,8 @@ TEST_CASE("what fell out goes back, the tail first, and nothing else in the tabl
   CHECK(w.table() == Ids{0, 0, 3, 4, 5, 6});
   CHECK(w.manager.first_block(1) == 2);
   CHECK(w.queue() == Ids{7, 8, 9, 10, 2, 1});
-  w.manager.remove_skipped_blocks(1, 13);  // nothing more has fallen out
+  for (const int same : {13, 9})
+    w.manager.remove_skipped_blocks(1, same);  // nothing more falls out
   CHECK(w.skipped_blocks(13).empty());
   CHECK(w.skipped_blocks(17) == Ids{3});
   w.manager.remove_skipped_blocks(1, 17);

@@ -166,6 +166,7 @@ TEST_CASE("a request that is loading has its blocks, and needs room for the othe
   t.evict_to_host(16, t.prompt(1, 12));
   CHECK(t.load(3, t.prompt(0, 17)));  // two of five blocks are here, and two are loaded
   CHECK(t.device.num_used() == 4);
+  t.manager.check();
   int64_t room = 2;
   CHECK(t.load(3, t.prompt(0, 17), room));
   CHECK(room == 1);

@@ -38,6 +38,10 @@ TEST_CASE("of the next victims the given number are looked at") {
   t.run(1, t.prompt(0, 16));
   t.offload();
   CHECK(t.in_flight(Direction::kOffload) == Moves{{4, 1}});  // 5 and 6 hold nothing
+  TwoPools small({.device = 6, .host = 2});
+  small.run(1, small.prompt(0, 16));
+  small.offload();
+  CHECK(small.in_flight(Direction::kOffload) == Moves{{4, 1}, {3, 2}});
 }
 
 TEST_CASE("a block that too few requests have found is not offloaded") {
