@@ -5,13 +5,12 @@
 // it (warpgroup.cuh). A step of the scores sums 16 neighbours of a row, as score_step does, and so
 // the bits are those of many_queries.cuh.
 
-#include "kernels/attention/layer_maps.cuh"
 #include "kernels/attention/pairs.cuh"
-#include "kernels/warpgroup.cuh"
+#include "kernels/hopper/layer_maps.cuh"
+#include "kernels/hopper/warpgroup.cuh"
 
-namespace kv::attention {
+namespace kv::hopper {
 
-inline constexpr int kWarpgroupThreads = 128;
 inline constexpr int kRowsOfWarp = kTileTokens / 4;  // rows of a copying warp
 
 /// 64 rows: regions of 64 elements of each, swizzled.
@@ -39,4 +38,4 @@ __device__ inline void copy_piece(StepMatrix<kHeadDim>& to, int row, int piece, 
 
 #endif
 
-}  // namespace kv::attention
+}  // namespace kv::hopper
