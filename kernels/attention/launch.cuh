@@ -72,6 +72,7 @@ void launch_stream(const Queries& queries, const Plan& plan, const Address& addr
   if (plan.max_groups > 1) launch_merge<kHeadDim>(queries, plan, workspace, stream);
 }
 
+/// The plan of a pass over rows in bf16, or over codes.
 template <class Address>
 Plan plan_of(const Queries& queries, const Address& address) {
   if constexpr (kHasCodes<Address>) {

@@ -70,12 +70,8 @@ Plan::Plan(const Queries& queries) {
 Plan Plan::of_codes(const Queries& queries, int block_size, int num_sms) {
   Plan plan(queries);
   const bool fill_gpu = queries.num_seqs * queries.num_kv_heads >= num_sms;
-  if (block_size < kCopiedTokens || plan.num_blocks > kWorkspaceCounters ||
-      (plan.path == Path::kStream && fill_gpu)) {
-    plan.path = Path::kMany;
-  } else if (plan.path == Path::kStream) {
-    plan.path = Path::kSpread;
-  }
+  if (plan.path == Path::kStream) plan.path = fill_gpu ? Path::kMany : Path::kSpread;
+  if (block_size < kCopiedTokens) plan.path = Path::kMany;
   return plan;
 }
 

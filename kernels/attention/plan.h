@@ -22,7 +22,7 @@ inline constexpr int kClusterGroups = 8;
 inline constexpr int kMostClustered = 48;
 /// Number of counters in the workspace: one for each block of pairs that its last CTA merges.
 inline constexpr int kWorkspaceCounters = 1 << 14;
-/// Tokens that some copies take together, those of FP8 among them: they are of one block.
+/// Tokens that a copy takes together where blocks allow it; a kernel may refuse smaller blocks.
 inline constexpr int kCopiedTokens = 16;
 /// SMs of an H200, on which the plans' numbers were measured.
 inline constexpr int kMeasuredSms = 132;

@@ -86,10 +86,11 @@ TEST_CASE("attention plan: a little more than one wave is made one") {
 
 TEST_CASE("attention plan: on Hopper large batches are cut into runs") {
   CHECK(on_hopper(64, 1, 4096) == OnHopper::kRuns);
-  CHECK(on_hopper(256, 1, 1024) == OnHopper::kRuns);
   CHECK(on_hopper(16, 4, 4096) == OnHopper::kRuns);  // 8 pairs
   CHECK(on_hopper(16, 5, 4096) == OnHopper::kNone);  // 10
   CHECK(on_hopper(64, 1, 256) == OnHopper::kNone);   // 64 groups for 132 SMs
+  CHECK(on_hopper(2048, 1, 4096) == OnHopper::kRuns);
+  CHECK(on_hopper(2049, 1, 4096) == OnHopper::kNone);  // more KV heads than counters
   CHECK(on_hopper(queries_of(64, 1, 4096), 8) == OnHopper::kNone);
   Queries many_heads = queries_of(1, 1, 4096, 1064);
   many_heads.num_kv_heads = 1064;  // more than CTAs
@@ -143,7 +144,6 @@ TEST_CASE("attention plan: nothing streams codes in FP8, but on Hopper runs take
   CHECK(paths(more, 16, 2) == std::pair(Path::kSpread, OnHopper::kRuns));
   CHECK(paths(more, 16, 11) == std::pair(Path::kMany, OnHopper::kWarpgroups));
   CHECK(paths(many, 16) == std::pair(Path::kMany, OnHopper::kWarpgroups));
-  CHECK(paths(queries_of(2049, 1, 16), 16).first == Path::kMany);  // more than there are counters
 }
 
 TEST_CASE("attention plan: the groups of one short sequence are a cluster") {
