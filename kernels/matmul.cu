@@ -19,9 +19,6 @@ namespace kv {
 namespace {
 
 constexpr int kMaxFewRows = 64;
-/// Up to this number of rows only the time to read the weights counts, and few_rows() is as fast as
-/// warpgroups.
-constexpr int kMaxRowsWithoutWarpgroups = 32;
 /// Shared memory for weights in flight. It leaves room on an SM for CTAs of the next kernels, which
 /// start loading their own weights.
 constexpr int kMaxRingBytes = 160 * 1024;
@@ -190,7 +187,7 @@ ProductArgs product_of(const MatmulArgs& args) {
   return product;
 }
 
-void multiply(const MatmulArgs& args, const Stream& stream, bool may_use_warpgroups) {
+void multiply(const MatmulArgs& args, const Stream& stream, bool may_use_hopper) {
   ProductArgs product = product_of(args);
   if (product.num_rows == 0 || product.num_outputs == 0) return;
   // Few rows are read in pieces of 16 bytes, many in whole chunks.
@@ -202,9 +199,9 @@ void multiply(const MatmulArgs& args, const Stream& stream, bool may_use_warpgro
   }
   if (product.num_rows <= 8) return few_rows<1>(product, stream);
   if (product.num_rows <= 16) return few_rows<2>(product, stream);
-  const bool many = product.num_rows > kMaxRowsWithoutWarpgroups;
-  if (many && may_use_warpgroups && hopper::multiply(product, stream)) return;
   if (product.num_rows <= 32) return few_rows<4>(product, stream);
+  // Until here only the time to read the weights counts, and few_rows() is as fast as any kernel.
+  if (may_use_hopper && hopper::multiply(product, stream)) return;
   if (product.num_rows <= kMaxFewRows) return few_rows<8>(product, stream);
   // The largest tiles of which at least four fifths of the SMs get one.
   const auto tiles = [&](int size) {

@@ -36,11 +36,7 @@ inline constexpr int kWarpgroupThreads = 128;
 inline constexpr int kSwizzledRowBytes = 128;
 inline constexpr int kSwizzleBytes = 8 * kSwizzledRowBytes;
 
-}  // namespace kv::hopper
-
 #if KV_WARPGROUPS
-
-namespace kv::hopper {
 
 /// A matrix in shared memory for wgmma. A piece is 8 rows x 16 bytes, 128 contiguous bytes. The
 /// next 8 columns are `column_bytes` further on, the next 8 rows `row_bytes`.
@@ -212,6 +208,6 @@ __device__ inline void warpgroup_step(float (&d)[32], uint64_t a, uint64_t b, bo
 #undef KV_SIXTEEN
 #undef KV_FOUR
 
-}  // namespace kv::hopper
-
 #endif
+
+}  // namespace kv::hopper

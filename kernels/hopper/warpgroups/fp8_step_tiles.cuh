@@ -15,6 +15,8 @@
 
 namespace kv::hopper {
 
+inline constexpr int kRowsOfWarp = kTileTokens / 4;  // rows of a copying warp
+
 /// Tiles widened from codes, for warpgroup_queries.cuh.
 struct WidenedTiles {
   static constexpr int kArrivals = kWarpgroupThreads;

@@ -11,8 +11,6 @@
 
 namespace kv::hopper {
 
-inline constexpr int kRowsOfWarp = kTileTokens / 4;  // rows of a copying warp
-
 /// 64 rows: regions of 64 elements of each, swizzled.
 template <int kHeadDim>
 struct alignas(kSwizzleBytes) StepMatrix {
