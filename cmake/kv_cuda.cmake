@@ -17,7 +17,7 @@ function(kv_gpu_architectures result)
     string(REPLACE "." "" gpu "${gpu}")
     if(gpu GREATER_EQUAL 80 AND compiled MATCHES "sm_${gpu}[^0-9]")
       if(gpu EQUAL 90)
-        set(gpu 90a)  # with what only Hopper has: kernels/warpgroup.cuh
+        set(gpu 90a)  # with what only Hopper has: kernels/hopper
       endif()
       list(APPEND found "${gpu}-real")
     elseif(gpu GREATER_EQUAL 80)

@@ -61,14 +61,6 @@ inline int compute_major() {
   static const int major = device_limit(cudaDevAttrComputeCapabilityMajor);
   return major;
 }
-#ifdef KV_SM90A
-/// True if code for exactly sm_90a runs here.
-inline bool is_hopper() {
-  static const bool is =
-      compute_major() == 9 && device_limit(cudaDevAttrComputeCapabilityMinor) == 0;
-  return is;
-}
-#endif
 /// True if a kernel may start before its predecessor ends. A simulated GPU runs kernels one after
 /// the other, but reports reads that would have come too early.
 inline bool overlaps_kernels() {
@@ -135,6 +127,16 @@ __global__ void barrier_kernel() {}
 /// call wait_for_predecessors().
 inline void launch_barrier(const Stream& stream) {
   launch(barrier_kernel<>, {dim3(1), dim3(1), 0, "launching a barrier"}, stream);
+}
+
+/// Asks for more shared memory than the 48 KiB that a kernel gets by default. Returns true, so that
+/// a static variable asks once.
+template <class Kernel>
+bool ask_for_shared(Kernel kernel, size_t bytes) {
+  cuda_backend::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(bytes)),
+                      "asking for a kernel's shared memory");
+  return true;
 }
 
 /// The CTA's dynamic shared memory, aligned to 1,024 bytes as swizzled rows must be.

@@ -8,22 +8,17 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "kernels/hopper/multiply.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/matmul.h"
 #include "kernels/matmul_few_rows.cuh"
 #include "kernels/matmul_many_rows.cuh"
 #include "kernels/rmsnorm.h"
-#ifdef KV_SM90A
-#include "kernels/matmul_warpgroups.cuh"
-#endif
 
 namespace kv {
 namespace {
 
 constexpr int kMaxFewRows = 64;
-/// Up to this number of rows only the time to read the weights counts, and few_rows() is as fast as
-/// warpgroups.
-constexpr int kMaxRowsWithoutWarpgroups = 32;
 /// Shared memory for weights in flight. It leaves room on an SM for CTAs of the next kernels, which
 /// start loading their own weights.
 constexpr int kMaxRingBytes = 160 * 1024;
@@ -111,9 +106,8 @@ void launch_few(const ProductArgs& product, FewRowsPlan plan, const Stream& stre
   const int ring_bytes = std::min(kMaxRingBytes, max_shared_bytes() - other_bytes);
   plan.ring = std::min({batches, kMaxRing, ring_bytes / batch_bytes});
   const auto kernel = few_rows_kernel<Shape>;
-  static const cudaError_t allowed =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, max_shared_bytes());
-  cuda_backend::check(allowed, "preparing matmul");
+  [[maybe_unused]] static const bool ready =
+      ask_for_shared(kernel, static_cast<size_t>(max_shared_bytes()));
   const Launch launch{dim3(static_cast<unsigned>(divide_up(plan.num_units, plan.units_per_cta))),
                       dim3(kFewThreads), static_cast<size_t>(plan.ring * batch_bytes + other_bytes),
                       "launching matmul"};
@@ -164,97 +158,13 @@ void many_rows(const ProductArgs& product, const Stream& stream) {
   const auto kernel = many_rows_kernel<Shape>;
   const int stages = std::min(kMaxManyStages, max_shared_bytes() / Shape::kStageBytes);
   const int shared = stages * Shape::kStageBytes;
-  static const cudaError_t allowed =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-  cuda_backend::check(allowed, "preparing matmul");
+  [[maybe_unused]] static const bool ready = ask_for_shared(kernel, static_cast<size_t>(shared));
   const int tiles =
       divide_up(product.num_rows, Shape::kRows) * divide_up(product.num_strips, Shape::kStrips);
   const Launch launch{dim3(static_cast<unsigned>(std::min(tiles, kCtasPerSm * num_sms()))),
                       dim3(Shape::kThreads), static_cast<size_t>(shared), "launching matmul"};
   launch_dependent(kernel, launch, stream, product, tiles, stages);
 }
-
-#ifdef KV_SM90A
-
-template <typename Shape>
-void warpgroups(const ProductArgs& product, const Stream& stream) {
-  const auto kernel = warpgroups_kernel<Shape>;
-  static const cudaError_t allowed = cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kSharedBytes);
-  cuda_backend::check(allowed, "preparing matmul");
-  TileGrid grid;
-  grid.row_tiles = divide_up(product.num_rows, Shape::kRows);
-  grid.tile_rows = divide_up(product.num_rows, grid.row_tiles);
-  grid.output_tiles = divide_up(product.num_strips, Shape::kStrips);
-  grid.num_tiles = grid.row_tiles * grid.output_tiles;
-  const int ctas = Shape::kCtas * grid.num_tiles;
-  const Launch launch{
-      dim3(static_cast<unsigned>(Shape::kCtas > 1 ? ctas : std::min(ctas, num_sms()))),
-      dim3(Shape::kThreads), static_cast<size_t>(Shape::kSharedBytes), "launching matmul",
-      Shape::kCtas};
-  launch_dependent(kernel, launch, stream, product, maps_of<Shape>(product, grid.tile_rows), grid);
-}
-
-/// Launches tiles of kOutputs columns, with 64 rows if the product has at most 64, else 128. With
-/// 64 rows each warpgroup has half of the outputs. Half of 32 is two strips, and store_tile_silu()
-/// needs four.
-template <int kOutputs, int kCtas>
-void warpgroups_of(const ProductArgs& product, const Stream& stream) {
-  const bool pairs = product.epilogue == Epilogue::kSiluMul;
-  if constexpr (kOutputs == 32 || kOutputs == 64 || kOutputs == 128) {
-    if (product.num_rows <= 64 && (kOutputs > 32 || !pairs)) {
-      return warpgroups<WarpgroupShape<kOutputs, 64, kCtas>>(product, stream);
-    }
-  }
-  warpgroups<WarpgroupShape<kOutputs, 128, kCtas>>(product, stream);
-}
-
-/// Launches the warpgroup kernel. Returns false if the GPU is not Hopper or K is not in whole
-/// chunks.
-bool by_warpgroups(const ProductArgs& product, const Stream& stream) {
-  if (!cuda_backend::is_hopper() || product.k % kChunkCols != 0) return false;
-  const auto tiles = [&](int outputs) {
-    return divide_up(product.num_strips * kTileRows, outputs) * divide_up(product.num_rows, 128);
-  };
-  // Several CTAs share a tile if tiles are few and K is long: at least eight chunks for each CTA.
-  const int shares = std::min(product.k / (kLaterChunks * kChunkCols), num_sms() / tiles(32));
-  if (shares >= 3) return warpgroups_of<32, 3>(product, stream), true;
-  if (shares == 2) return warpgroups_of<32, 2>(product, stream), true;
-  // Otherwise the tile size with the lowest cost. A CTA's round costs its outputs and a constant.
-  const auto cost = [&](int outputs) {
-    return divide_up(tiles(outputs), num_sms()) * (outputs + 40);
-  };
-  const bool few = product.num_rows <= 64;
-  int best = 128;
-  for (const int outputs : {64, 32, 192, 96}) {
-    const bool fits = !few || outputs <= 64;
-    if (fits && cost(outputs) < cost(best)) best = outputs;
-  }
-  // Tiles of 64 x 64 read less than the same number of tiles of 32 outputs x 128 rows.
-  const int squares =
-      divide_up(product.num_strips * kTileRows, 64) * divide_up(product.num_rows, 64);
-  if (best == 32 && !few && squares <= num_sms()) {
-    return warpgroups<WarpgroupShape<64, 64>>(product, stream), true;
-  }
-  switch (best) {
-    case 32:
-      return warpgroups_of<32, 1>(product, stream), true;
-    case 64:
-      return warpgroups_of<64, 1>(product, stream), true;
-    case 96:
-      return warpgroups_of<96, 1>(product, stream), true;
-    case 128:
-      return warpgroups_of<128, 1>(product, stream), true;
-    default:
-      return warpgroups_of<192, 1>(product, stream), true;
-  }
-}
-
-#else
-
-bool by_warpgroups(const ProductArgs&, const Stream&) { return false; }
-
-#endif
 
 ProductArgs product_of(const MatmulArgs& args) {
   if (args.weight.size() != 1 || args.weight[0].cols != args.k) {
@@ -277,7 +187,7 @@ ProductArgs product_of(const MatmulArgs& args) {
   return product;
 }
 
-void multiply(const MatmulArgs& args, const Stream& stream, bool may_use_warpgroups) {
+void multiply(const MatmulArgs& args, const Stream& stream, bool may_use_hopper) {
   ProductArgs product = product_of(args);
   if (product.num_rows == 0 || product.num_outputs == 0) return;
   // Few rows are read in pieces of 16 bytes, many in whole chunks.
@@ -289,9 +199,9 @@ void multiply(const MatmulArgs& args, const Stream& stream, bool may_use_warpgro
   }
   if (product.num_rows <= 8) return few_rows<1>(product, stream);
   if (product.num_rows <= 16) return few_rows<2>(product, stream);
-  const bool many = product.num_rows > kMaxRowsWithoutWarpgroups;
-  if (many && may_use_warpgroups && by_warpgroups(product, stream)) return;
   if (product.num_rows <= 32) return few_rows<4>(product, stream);
+  // Until here only the time to read the weights counts, and few_rows() is as fast as any kernel.
+  if (may_use_hopper && hopper::multiply(product, stream)) return;
   if (product.num_rows <= kMaxFewRows) return few_rows<8>(product, stream);
   // The largest tiles of which at least four fifths of the SMs get one.
   const auto tiles = [&](int size) {

@@ -1,19 +1,20 @@
 #pragma once
 
 // The end of attention over more than one group of keys: merges the groups' results in order. It
-// follows stream_queries.cuh, and run_queries.cuh where a sequence has too many groups for the warp
-// that finishes last to merge (merges_runs_apart).
+// follows the kernel that left them, stream_queries.cuh.
 //
 // The factors of a merge depend only on the largest scores. A warp computes their running maximum
 // for 32 groups at once, a group in each lane. That leaves one fused multiply-add per group to do
 // in order, and one multiplication where a larger score may come. The bits are those of merging one
 // group after the other.
 //
-// A CTA is one warp and needs nothing but registers, so it fits on an SM beside a CTA of
-// run_queries.cuh. It is there when the last run ends, and does not delay the copies of the next
-// kernel.
+// A CTA is one warp and needs nothing but registers, so it fits on an SM beside those of the kernel
+// before. It is there when their last one ends, and does not delay the copies of the next kernel.
+
+#include <algorithm>
 
 #include "kernels/attention/pairs.cuh"
+#include "kernels/attention/plan.h"
 #include "kernels/attention/state.cuh"
 #include "kernels/launch.cuh"
 
@@ -129,6 +130,28 @@ __global__ void __launch_bounds__(32)
   const float inverse = 1.0f / __shfl_sync(kFullWarp, sum, kMergeElements);
   if (lane == kMergeElements || element >= kHeadDim) return;
   out_row(queries, pairs, pair)[element] = __float2bfloat16(sum * inverse);
+}
+
+/// The place of partial results in a workspace, after its counters.
+template <int kHeadDim>
+PartialGroup<kHeadDim>* partials_of(void* workspace) {
+  return reinterpret_cast<PartialGroup<kHeadDim>*>(static_cast<unsigned int*>(workspace) +
+                                                   kWorkspaceCounters);
+}
+
+template <int kHeadDim>
+void launch_merge(const Queries& queries, const Plan& plan, void* workspace, const Stream& stream) {
+  constexpr int kSlices = (kHeadDim + kMergeElements - 1) / kMergeElements;
+  const auto slices = static_cast<unsigned>(queries.num_kv_heads * kSlices);
+  const auto blocks = static_cast<unsigned>(queries.num_seqs * plan.blocks_per_seq);
+  const auto pairs =
+      static_cast<unsigned>(std::min<int64_t>(plan.pairs_per_block, queries.max_pairs()));
+  const auto kernel = queries.window > 0 ? merge_groups_kernel<kHeadDim, true>
+                                         : merge_groups_kernel<kHeadDim, false>;
+  launch_dependent(kernel,
+                   {dim3(slices, pairs, blocks), dim3(32), 0, "launching the merge of attention"},
+                   stream, queries, partials_of<kHeadDim>(workspace), plan.max_groups,
+                   plan.blocks_per_seq, plan.pairs_per_block);
 }
 
 }  // namespace kv::attention

@@ -11,8 +11,7 @@ namespace {
 constexpr int kMaxFewPairs = 4 * kPairsPerBlock;
 /// CTAs of kStream that run at once on an H200. If there are a few more groups than that, each CTA
 /// takes two: one full wave is faster than a full and a nearly empty one.
-constexpr int kSms = 132;
-constexpr int64_t kOneWave = 6 * kSms;
+constexpr int64_t kOneWave = 6 * kMeasuredSms;
 
 int divide_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
@@ -21,52 +20,15 @@ size_t partial_bytes(int head_dim) {
   return sizeof(float) * kPairsPerBlock * (static_cast<size_t>(head_dim) + 2);
 }
 
-/// True if the kernels for Hopper serve this head_dim.
-bool serves_on_hopper(const Queries& queries) {
-  return queries.head_dim == 64 || queries.head_dim == 128;
-}
-
-/// True if kRuns serves the pass, which has enough groups for streaming.
-bool runs_serve(const Queries& queries, int64_t max_pairs, int max_groups) {
-  const int heads = run_heads(queries.num_kv_heads);
-  if (heads == 0 || !serves_on_hopper(queries) || max_pairs > kRunPairs ||
-      int64_t{queries.num_seqs} * queries.num_kv_heads > kWorkspaceCounters) {
-    return false;
-  }
-  const int64_t groups = int64_t{queries.num_seqs} * max_groups;  // of all heads of a CTA at once
-  const int ctas = std::max(1, kSms * run_ctas(heads) / (queries.num_kv_heads / heads));
-  const int length = divide_up(groups, ctas);
-  // Work for most of the CTAs.
-  return merges_runs_apart(max_groups, length) ? 4 * groups >= 3 * ctas * length
-                                               : groups >= ctas * 7 / 8;
-}
-
 }  // namespace
 
-Plan::Path path_of_many(const Queries& queries, bool on_hopper) {
-  return on_hopper && queries.window == 0 && serves_on_hopper(queries) ? Plan::Path::kWarpgroups
-                                                                       : Plan::Path::kMany;
-}
-
 const char* name_of(Plan::Path path) {
-  switch (path) {
-    case Plan::Path::kSpread:
-      return "spread";
-    case Plan::Path::kStream:
-      return "stream";
-    case Plan::Path::kRuns:
-      return "runs";
-    case Plan::Path::kMany:
-      return "many";
-    case Plan::Path::kWarpgroups:
-      return "warpgroups";
-  }
-  return "";
+  constexpr const char* kNames[] = {"spread", "stream", "many"};
+  return kNames[static_cast<size_t>(path)];
 }
 
-Plan::Plan(const Queries& queries, bool on_hopper) {
-  const int64_t max_pairs =
-      int64_t{queries.max_rows_per_seq} * (queries.num_heads / queries.num_kv_heads);
+Plan::Plan(const Queries& queries) {
+  const int64_t max_pairs = queries.max_pairs();
   const auto count_blocks = [&](int pairs) {
     pairs_per_block = pairs;
     blocks_per_seq = divide_up(max_pairs, pairs);
@@ -82,9 +44,9 @@ Plan::Plan(const Queries& queries, bool on_hopper) {
   in_clusters = false;
   const int64_t groups = num_blocks * max_groups;
   if (max_pairs > kMaxFewPairs) {
-    path = path_of_many(queries, on_hopper);
+    path = Path::kMany;
   } else if (groups >= kEnoughGroups) {
-    path = on_hopper && runs_serve(queries, max_pairs, max_groups) ? Path::kRuns : Path::kStream;
+    path = Path::kStream;
     if (groups > kOneWave && groups <= 2 * kOneWave) groups_per_run = 2;
   } else {
     path = Path::kSpread;
@@ -97,6 +59,14 @@ Plan::Plan(const Queries& queries, bool on_hopper) {
   workspace_bytes = sizeof(uint32_t) * kWorkspaceCounters + partial_bytes(queries.head_dim) *
                                                                 static_cast<size_t>(num_blocks) *
                                                                 static_cast<size_t>(max_groups);
+}
+
+Plan Plan::of_codes(const Queries& queries, int block_size, int num_sms) {
+  Plan plan(queries);
+  const bool fill_gpu = queries.num_seqs * queries.num_kv_heads >= num_sms;
+  if (plan.path == Path::kStream) plan.path = fill_gpu ? Path::kMany : Path::kSpread;
+  if (block_size < kCopiedTokens) plan.path = Path::kMany;
+  return plan;
 }
 
 }  // namespace kv::attention

@@ -22,27 +22,18 @@ inline constexpr int kClusterGroups = 8;
 inline constexpr int kMostClustered = 48;
 /// Number of counters in the workspace: one for each block of pairs that its last CTA merges.
 inline constexpr int kWorkspaceCounters = 1 << 14;
+/// Tokens that a copy takes together where blocks allow it; a kernel may refuse smaller blocks.
+inline constexpr int kCopiedTokens = 16;
+/// SMs of an H200, on which the plans' numbers were measured.
+inline constexpr int kMeasuredSms = 132;
 
-/// Limits of run_queries.cuh: most pairs of a sequence and KV head, and the KV heads of a CTA, a
-/// warp for each: 8 or 4 (in FP8 also 2), or 0 if it does not serve this number of them.
-inline constexpr int kRunPairs = 8;
-constexpr int run_heads(int num_kv_heads) {
-  return num_kv_heads % 8 == 0 ? 8 : num_kv_heads % 4 == 0 ? 4 : 0;
-}
-/// CTAs of it on an SM.
-constexpr int run_ctas(int heads) { return heads == 8 ? 1 : heads == 4 ? 2 : 3; }
-/// The last warp of a sequence merges its groups, unless there are many more of them than in a run,
-/// which has `length`. Then a launch of its own merges.
-constexpr bool merges_runs_apart(int max_groups, int64_t length) { return max_groups > 8 * length; }
 
 struct Plan {
-  /// The five families of kernels, a folder for each. Two of them are for Hopper alone.
+  /// The three families of kernels, a folder for each.
   enum class Path {
-    kSpread,      // few queries, little K and V: a CTA for each group of keys
-    kStream,      // few queries, much K and V: a warp streams whole groups
-    kRuns,        // the work of kStream on Hopper: a CTA for each SM takes a run of groups
-    kMany,        // many queries, a prefill: a CTA walks over all tiles
-    kWarpgroups,  // the work of kMany on Hopper, by wgmma
+    kSpread,  // few queries, little K and V: a CTA for each group of keys
+    kStream,  // few queries, much K and V: a warp streams whole groups
+    kMany,    // many queries, a prefill: a CTA walks over all tiles
   };
   Path path;
   int pairs_per_block;     // pairs (query, head) that share K and V in a warp: 8 or 16
@@ -54,18 +45,13 @@ struct Plan {
   size_t workspace_bytes;  // counters, then partial results; 0 if no query sees two groups. The
                            // same on every GPU, and never more with a window than without
 
-  /// `on_hopper`: whether the kernels for sm_90a can run.
-  explicit Plan(const Queries& queries, bool on_hopper);
+  explicit Plan(const Queries& queries);
+  /// The plan over codes in FP8, which no kernel streams. If there is much of them, a CTA for each
+  /// sequence and KV head is faster than one for each group, as soon as they fill the GPU.
+  static Plan of_codes(const Queries& queries, int block_size, int num_sms);
 };
 
-/// The path over blocks of this size: kRuns copies 16 tokens at a time, and leaves smaller blocks
-/// to kStream.
-constexpr Plan::Path path_in_blocks(Plan::Path path, int block_size) {
-  return path == Plan::Path::kRuns && block_size < 16 ? Plan::Path::kStream : path;
-}
-/// The path of a pass of many queries: kMany or kWarpgroups.
-Plan::Path path_of_many(const Queries& queries, bool on_hopper);
-/// "spread", "stream", "runs", "many" or "warpgroups".
+/// "spread", "stream" or "many".
 const char* name_of(Plan::Path path);
 
 }  // namespace kv::attention

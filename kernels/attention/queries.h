@@ -22,6 +22,9 @@ struct Queries {
   int num_kv_heads = 0;
   int head_dim = 0;
   int window = 0;  // keys that a query sees at most, its own included; 0 means no limit
+
+  /// Most pairs (query, head) of a sequence that share a KV head.
+  int64_t max_pairs() const { return int64_t{max_rows_per_seq} * (num_heads / num_kv_heads); }
 };
 
 /// Takes the queries out of a lesson's arguments, which also say where its K and V are. The number

@@ -6,12 +6,13 @@
 //   __device__ RowsBy<...> rows(int seq, int kv_head) const;
 //   LayerRows layer() const;
 //
-// and a lesson names its own in fast.cu.
+// and a lesson names its own in fast.cu. For codes in FP8 it is Fp8Blocks (fp8/fp8_rows.cuh).
 
 #include <cuda_bf16.h>
 
 #include <climits>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/attention/pairs.cuh"
 
@@ -21,6 +22,7 @@ namespace kv::attention {
 /// at k + row_of(t) * stride and at v + row_of(t) * stride.
 template <class RowOf>
 struct RowsBy {
+  static constexpr bool kHasCodes = false;
   const bf16* k;  // this head's part of row 0
   const bf16* v;
   int64_t stride;  // elements from one row to the next
@@ -30,7 +32,11 @@ struct RowsBy {
   __device__ const bf16* v_row(int token) const { return v + row_of(token) * stride; }
 };
 
-/// A layer as a whole, for copies by TMA (layer_maps.cuh). A row has all KV heads of a token.
+/// Whether an address leads to codes in FP8.
+template <class Address>
+inline constexpr bool kHasCodes = decltype(std::declval<Address>().rows(0, 0))::kHasCodes;
+
+/// A layer as a whole, for kernels that copy many rows at once. A row has all KV heads of a token.
 struct LayerRows {
   const void* k;
   const void* v;

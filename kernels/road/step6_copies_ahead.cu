@@ -44,9 +44,7 @@ void copies_ahead(const MatmulArgs& args, const Stream& stream) {
   const Product p = product_of(args);
   const dim3 grid(divide_up(p.num_outputs, kTile), divide_up(p.num_rows, kTile));
   constexpr int kBytes = kStages * static_cast<int>(sizeof(Stage));
-  static const cudaError_t allowed = cudaFuncSetAttribute(
-      copies_ahead_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-  cuda_backend::check(allowed, "preparing copies_ahead");
+  [[maybe_unused]] static const bool ready = ask_for_shared(copies_ahead_kernel, kBytes);
   launch(copies_ahead_kernel, {grid, dim3(kThreads), kBytes, "launching copies_ahead"}, stream, p);
 }
 

@@ -55,7 +55,7 @@ void fast_decode_attention_cpu(const DecodeAttentionArgs& args) {
 }
 
 size_t decode_attention_workspace_bytes(const DecodeAttentionArgs& args) {
-  return kv::attention::Plan(kv::attention::queries_of(args), false).workspace_bytes;
+  return kv::attention::Plan(kv::attention::queries_of(args)).workspace_bytes;
 }
 
 }  // namespace lesson02

@@ -59,7 +59,7 @@ void fast_paged_attention_cpu(const PagedAttentionArgs& args) {
 }
 
 size_t paged_attention_workspace_bytes(const PagedAttentionArgs& args) {
-  return kv::attention::Plan(kv::attention::queries_of(args), false).workspace_bytes;
+  return kv::attention::Plan(kv::attention::queries_of(args)).workspace_bytes;
 }
 
 }  // namespace lesson04

@@ -3,14 +3,17 @@
 #include <doctest/doctest.h>
 
 #include <initializer_list>
+#include <utility>
 
-#include "kernels/attention/plan.h"
+#include "kernels/hopper/plan.h"
 
 namespace {
 
 using kv::attention::Plan;
 using kv::attention::Queries;
 using Path = Plan::Path;
+using kv::hopper::path_of;
+using OnHopper = kv::hopper::Path;
 
 Queries queries_of(int num_seqs, int rows_per_seq, int max_seq_len, int num_heads = 16) {
   return {.num_seqs = num_seqs,
@@ -23,11 +26,15 @@ Queries queries_of(int num_seqs, int rows_per_seq, int max_seq_len, int num_head
 }
 
 Plan plan_of(int num_seqs, int rows_per_seq, int max_seq_len, int num_heads = 16) {
-  return Plan(queries_of(num_seqs, rows_per_seq, max_seq_len, num_heads), false);
+  return Plan(queries_of(num_seqs, rows_per_seq, max_seq_len, num_heads));
 }
 
-Plan hopper_plan_of(int num_seqs, int rows_per_seq, int max_seq_len) {
-  return Plan(queries_of(num_seqs, rows_per_seq, max_seq_len), true);
+/// The path on Hopper, over blocks of this size in bf16.
+OnHopper on_hopper(const Queries& queries, int block_size = 16) {
+  return path_of(queries, Plan(queries), block_size);
+}
+OnHopper on_hopper(int num_seqs, int rows_per_seq, int max_seq_len) {
+  return on_hopper(queries_of(num_seqs, rows_per_seq, max_seq_len));
 }
 
 }  // namespace
@@ -78,17 +85,16 @@ TEST_CASE("attention plan: a little more than one wave is made one") {
 }
 
 TEST_CASE("attention plan: on Hopper large batches are cut into runs") {
-  CHECK(hopper_plan_of(64, 1, 4096).path == Path::kRuns);
-  CHECK(hopper_plan_of(256, 1, 1024).path == Path::kRuns);
-  CHECK(hopper_plan_of(16, 4, 4096).path == Path::kRuns);    // 8 pairs
-  CHECK(hopper_plan_of(16, 5, 4096).path == Path::kStream);  // 10
-  CHECK(hopper_plan_of(64, 1, 256).path == Path::kStream);   // 64 groups for 132 SMs
-  CHECK(path_in_blocks(Path::kRuns, 16) == Path::kRuns);
-  CHECK(path_in_blocks(Path::kRuns, 8) == Path::kStream);
+  CHECK(on_hopper(64, 1, 4096) == OnHopper::kRuns);
+  CHECK(on_hopper(16, 4, 4096) == OnHopper::kRuns);  // 8 pairs
+  CHECK(on_hopper(16, 5, 4096) == OnHopper::kNone);  // 10
+  CHECK(on_hopper(64, 1, 256) == OnHopper::kNone);   // 64 groups for 132 SMs
+  CHECK(on_hopper(2048, 1, 4096) == OnHopper::kRuns);
+  CHECK(on_hopper(2049, 1, 4096) == OnHopper::kNone);  // more KV heads than counters
+  CHECK(on_hopper(queries_of(64, 1, 4096), 8) == OnHopper::kNone);
   Queries many_heads = queries_of(1, 1, 4096, 1064);
   many_heads.num_kv_heads = 1064;  // more than CTAs
-  CHECK(Plan(many_heads, true).path == Path::kRuns);
-  CHECK(plan_of(64, 1, 4096).path == Path::kStream);
+  CHECK(on_hopper(many_heads) == OnHopper::kRuns);
 }
 
 TEST_CASE("attention plan: runs of multiples of 4 KV heads, and behind a window") {
@@ -96,40 +102,48 @@ TEST_CASE("attention plan: runs of multiples of 4 KV heads, and behind a window"
     Queries queries = queries_of(64, 1, 4096, 24);
     queries.num_kv_heads = kv_heads;
     CAPTURE(kv_heads);
-    CHECK(Plan(queries, true).path == (kv_heads % 4 == 0 ? Path::kRuns : Path::kStream));
+    CHECK(on_hopper(queries) == (kv_heads % 4 == 0 ? OnHopper::kRuns : OnHopper::kNone));
   }
   Queries behind = queries_of(64, 1, 4096);
   behind.window = 1024;
-  CHECK(Plan(behind, true).path == Path::kRuns);  // 5 groups each
+  CHECK(on_hopper(behind) == OnHopper::kRuns);  // 5 groups each
   behind.num_seqs = 16;
-  CHECK(Plan(behind, true).path == Path::kStream);
+  CHECK(on_hopper(behind) == OnHopper::kNone);
 }
 
 TEST_CASE("attention plan: a long sequence is cut into runs, too") {
-  CHECK(hopper_plan_of(1, 1, 32 * 1024).path == Path::kRuns);    // 128 runs of one group
-  CHECK(hopper_plan_of(1, 1, 20 * 1024).path == Path::kStream);  // 80 runs for 132 SMs
-  CHECK(hopper_plan_of(1, 1, 34 * 1024).path == Path::kStream);  // 68 runs of two groups
+  CHECK(on_hopper(1, 1, 32 * 1024) == OnHopper::kRuns);  // 128 runs of one group
+  CHECK(on_hopper(1, 1, 20 * 1024) == OnHopper::kNone);  // 80 runs for 132 SMs
+  CHECK(on_hopper(1, 1, 34 * 1024) == OnHopper::kNone);  // 68 runs of two groups
 }
 
 TEST_CASE("attention plan: what the kernels for Hopper do not serve goes to the others") {
   Queries many = queries_of(64, 33, 4000), much = queries_of(64, 1, 4096);
-  CHECK(Plan(many, true).path == Path::kWarpgroups);
-  CHECK(Plan(many, false).path == Path::kMany);
+  CHECK(on_hopper(many) == OnHopper::kWarpgroups);
+  CHECK(on_hopper(many, 1) == OnHopper::kWarpgroups);
   many.head_dim = much.head_dim = 80;
-  CHECK(Plan(many, true).path == Path::kMany);
-  CHECK(Plan(much, true).path == Path::kStream);
+  CHECK(on_hopper(many) == OnHopper::kNone);
+  CHECK(on_hopper(much) == OnHopper::kNone);
   many.head_dim = much.head_dim = 64;
   many.window = 1000;
-  CHECK(Plan(many, true).path == Path::kMany);
+  CHECK(on_hopper(many) == OnHopper::kNone);
 }
 
-TEST_CASE("attention plan: every GPU wants the same workspace") {
-  for (const int rows : {1, 5, 33}) {
-    for (const int tokens : {100, 1000, 32 * 1024}) {
-      CHECK(hopper_plan_of(64, rows, tokens).workspace_bytes ==
-            plan_of(64, rows, tokens).workspace_bytes);
-    }
-  }
+TEST_CASE("attention plan: nothing streams codes in FP8, but on Hopper runs take them") {
+  const auto paths = [](Queries queries, int block_size, int num_kv_heads = 8) {
+    queries.num_kv_heads = num_kv_heads;
+    const Plan plan = Plan::of_codes(queries, block_size, 132);
+    return std::pair(plan.path, path_of(queries, plan, block_size, true));
+  };
+  const Queries little = queries_of(1, 1, 1024), much = queries_of(16, 1, 4096),
+                more = queries_of(17, 1, 4096), many = queries_of(1, 33, 1024);
+  CHECK(paths(little, 16) == std::pair(Path::kSpread, OnHopper::kNone));
+  CHECK(paths(little, 8) == std::pair(Path::kMany, OnHopper::kNone));
+  CHECK(paths(much, 16) == std::pair(Path::kSpread, OnHopper::kRuns));  // 128 heads for 132 SMs
+  CHECK(paths(more, 16) == std::pair(Path::kMany, OnHopper::kRuns));    // 136
+  CHECK(paths(more, 16, 2) == std::pair(Path::kSpread, OnHopper::kRuns));
+  CHECK(paths(more, 16, 11) == std::pair(Path::kMany, OnHopper::kWarpgroups));
+  CHECK(paths(many, 16) == std::pair(Path::kMany, OnHopper::kWarpgroups));
 }
 
 TEST_CASE("attention plan: the groups of one short sequence are a cluster") {

@@ -1,13 +1,11 @@
 #include "fp8_pages.h"
 
-#ifdef KV_SM90A
-
 #include <algorithm>
 #include <bit>
 #include <numeric>
 #include <random>
 
-#include "kernels/attention/fp8/launch_fp8.cuh"
+#include "kernels/attention/launch.cuh"
 
 namespace kernels_test {
 namespace {
@@ -137,7 +135,7 @@ int64_t fp8_differences(const Fp8Case& of, int launches) {
                         .num_heads = of.num_heads,
                         .num_kv_heads = kKvHeads,
                         .head_dim = kHeadDim};
-  const Plan plan(queries, true);
+  const Plan plan(queries);
   const kv::DeviceBuffer workspace(kv::Device::kCuda, std::max<size_t>(plan.workspace_bytes, 1));
   kv::fill_bytes(workspace.data(), 0, workspace.bytes(), stream);
   const int shift = std::countr_zero(static_cast<unsigned>(size));
@@ -150,15 +148,17 @@ int64_t fp8_differences(const Fp8Case& of, int launches) {
   int64_t differ = 0;
   for (int i = 0; i < launches; ++i) {
     kv::fill_bytes(out.data(), 0xFF, out_bytes, stream);
-    const Fp8Layer layer{.k = codes.data(),
-                         .v = v_codes,
-                         .scales = scales.as<const uint8_t>(),
-                         .block_tables = d_tables.as<const int32_t>(),
-                         .max_blocks_per_seq = width,
-                         .num_blocks = num_blocks,
-                         .block_size = size,
-                         .scale_stride = 2 * kKvHeads * size};
-    launch_fp8_attention(queries, layer, workspace.data(), stream);
+    const Fp8Blocks blocks{.k = codes.data(),
+                           .v = v_codes,
+                           .scales = scales.as<const uint8_t>(),
+                           .block_tables = d_tables.as<const int32_t>(),
+                           .max_blocks_per_seq = width,
+                           .num_blocks = num_blocks,
+                           .block_size = size,
+                           .scale_stride = 2 * kKvHeads * size,
+                           .num_kv_heads = kKvHeads,
+                           .head_dim = kHeadDim};
+    launch_attention(queries, blocks, workspace.data(), stream);
     kv::copy_to_host(found.data(), out.data(), out_bytes, stream);
     for (size_t j = 0; j < found.size(); ++j) differ += found[j] != wanted[j];
   }
@@ -166,9 +166,3 @@ int64_t fp8_differences(const Fp8Case& of, int launches) {
 }
 
 }  // namespace kernels_test
-
-#else
-
-int64_t kernels_test::fp8_differences(const Fp8Case&, int) { return -1; }
-
-#endif

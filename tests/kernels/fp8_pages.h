@@ -21,8 +21,7 @@ struct Fp8Case {
   Codes codes = Codes::kOrdinary;
 };
 
-/// Elements of the output whose bits differ, over `launches` launches; -1 if the
-/// kernels for Hopper are not compiled in.
+/// Elements of the output whose bits differ, over `launches` launches.
 int64_t fp8_differences(const Fp8Case& of, int launches);
 
 }  // namespace kernels_test

@@ -1,15 +1,15 @@
 #include "runs_kernel.h"
 
 #include "kernels/attention/pairs.cuh"
-#include "kernels/attention/runs/runs.cuh"
+#include "kernels/hopper/runs/runs.cuh"
 #include "kernels/launch.cuh"
 
 namespace kernels_test {
 namespace {
 
 __global__ void pieces_kernel(kv::attention::Queries queries, PieceOfCta* pieces, int* count) {
-  const kv::attention::Run run(queries);
-  kv::attention::for_each_piece(queries, run, [&](const kv::attention::Piece& piece) {
+  const kv::hopper::Run run(queries);
+  kv::hopper::for_each_piece(queries, run, [&](const kv::hopper::Piece& piece) {
     if (threadIdx.x > 0) return;
     pieces[atomicAdd(count, 1)] = {.cta = static_cast<int>(blockIdx.x),
                                    .seq = piece.seq,

@@ -1,6 +1,6 @@
 #pragma once
 
-// The part of a pass that each CTA of kernels/attention/runs/run_queries.cuh takes, without the
+// The part of a pass that each CTA of kernels/hopper/runs/run_queries.cuh takes, without the
 // work.
 
 #include "common/device.h"

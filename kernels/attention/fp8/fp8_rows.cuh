@@ -1,24 +1,13 @@
 #pragma once
 
-// Where K and V of a sequence are in FP8 pages. rows.cuh does the same for bf16.
+// Where K and V of a sequence are in FP8 pages, as codes. rows.cuh does the same for bf16.
 
-#include <cuda_runtime.h>
-
+#include <bit>
 #include <cstdint>
 
-namespace kv::attention {
+#include "kernels/attention/rows.cuh"
 
-/// One layer in FP8: K and V are codes, [num_blocks, block_size, num_kv_heads, head_dim].
-struct Fp8Layer {
-  const void* k;
-  const void* v;
-  const uint8_t* scales;        // [num_blocks][num_kv_heads][K, V][block_size], a byte e + 127 each
-  const int32_t* block_tables;  // [num_seqs, max_blocks_per_seq]
-  int max_blocks_per_seq;
-  int num_blocks;
-  int block_size;
-  int scale_stride;  // bytes of scales from one block to the next
-};
+namespace kv::attention {
 
 /// The addresses of the codes and scales of a token and one KV head. Within 16 tokens of a block,
 /// the codes of the next token are `stride` bytes further on, and its scales one byte.
@@ -31,6 +20,7 @@ struct TokenCodes {
 
 /// One sequence and KV head.
 struct Fp8Rows {
+  static constexpr bool kHasCodes = true;
   const uint8_t* k;  // this head's part of row 0
   const uint8_t* v;
   const uint8_t* scales;  // this head's in block 0: [K, V][block_size]
@@ -53,22 +43,32 @@ struct Fp8Rows {
   }
 };
 
-/// What an address (rows.cuh) is for bf16.
+/// An address (rows.cuh): one layer's K and V, [num_blocks, block_size, num_kv_heads, head_dim].
 struct Fp8Blocks {
-  Fp8Layer layer;
+  const void* k;
+  const void* v;
+  const uint8_t* scales;        // [num_blocks][num_kv_heads][K, V][block_size], a byte e + 127 each
+  const int32_t* block_tables;  // [num_seqs, max_blocks_per_seq]
+  int max_blocks_per_seq;
+  int num_blocks;
+  int block_size;
+  int scale_stride;  // bytes of scales from one block to the next
   int num_kv_heads;
   int head_dim;
-  int shift;
+  int shift = std::countr_zero(static_cast<unsigned>(block_size));
 
   __device__ Fp8Rows rows(int seq, int kv_head) const {
     const int begin = kv_head * head_dim;
-    return {.k = static_cast<const uint8_t*>(layer.k) + begin,
-            .v = static_cast<const uint8_t*>(layer.v) + begin,
-            .scales = layer.scales + 2 * kv_head * layer.block_size,
-            .table = layer.block_tables + static_cast<int64_t>(seq) * layer.max_blocks_per_seq,
+    return {.k = static_cast<const uint8_t*>(k) + begin,
+            .v = static_cast<const uint8_t*>(v) + begin,
+            .scales = scales + 2 * kv_head * block_size,
+            .table = block_tables + static_cast<int64_t>(seq) * max_blocks_per_seq,
             .stride = num_kv_heads * head_dim,
-            .scale_stride = layer.scale_stride,
+            .scale_stride = scale_stride,
             .shift = shift};
+  }
+  LayerRows layer() const {
+    return {k, v, int64_t{num_blocks} << shift, int64_t{num_kv_heads} * head_dim, block_size};
   }
 };
 

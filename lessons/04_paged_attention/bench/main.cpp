@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fast.h"
-#include "kernels/attention/plan.h"
+#include "kernels/hopper/plan.h"
 #include "lessons/02_flat_cache/decode_attention.h"
 #include "lessons/03_paged_blocks/block_table.h"
 #include "pass.h"
@@ -119,8 +119,7 @@ class Runner {
   std::string kernel() const {
     if (stream().device() == kv::Device::kCpu) return "CPU";
     const bool hopper = kv::describe(stream().device()).find("sm_90") != std::string::npos;
-    const kv::attention::Plan plan(kv::attention::queries_of(args(0)), hopper);
-    return name_of(path_in_blocks(plan.path, pass_.of().block_size));
+    return kv::hopper::kernel_of(kv::attention::queries_of(args(0)), pass_.of().block_size, hopper);
   }
 
  private:

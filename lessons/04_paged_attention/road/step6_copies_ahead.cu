@@ -81,9 +81,7 @@ void copies_ahead(const PagedAttentionArgs& args, const kv::Stream& stream) {
   const Partitioning parts = cut_keys(args, args.cache.num_kv_heads);
   const dim3 grid(static_cast<unsigned>(args.cache.num_kv_heads),
                   static_cast<unsigned>(args.num_seqs), static_cast<unsigned>(parts.count));
-  static const cudaError_t allowed = cudaFuncSetAttribute(
-      copies_ahead_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kRingBytes);
-  kv::cuda_backend::check(allowed, "preparing copies_ahead");
+  [[maybe_unused]] static const bool ready = kv::ask_for_shared(copies_ahead_kernel, kRingBytes);
   kv::launch(copies_ahead_kernel, {grid, dim3(kThreads), kRingBytes, "launching copies_ahead"},
              stream, args, parts);
   merge_partitions(args, parts, stream);

@@ -14,7 +14,7 @@ TEST_CASE("a bound of much work makes the plan stream, a small one spread") {
   const Sequence s(shape, 300, 1);
   for (const int bound : {0, kMuchWork}) {
     const Pass pass(shape, {{&s, 1}}, {.seq_len_bound = bound}, kDevice);
-    const kv::attention::Plan plan(kv::attention::queries_of(pass.args), false);
+    const kv::attention::Plan plan(kv::attention::queries_of(pass.args));
     using Path = kv::attention::Plan::Path;
     CHECK(plan.path == (bound == 0 ? Path::kSpread : Path::kStream));
   }

@@ -5,14 +5,11 @@
 // it (warpgroup.cuh). A step of the scores sums 16 neighbours of a row, as score_step does, and so
 // the bits are those of many_queries.cuh.
 
-#include "kernels/attention/layer_maps.cuh"
 #include "kernels/attention/pairs.cuh"
-#include "kernels/warpgroup.cuh"
+#include "kernels/hopper/layer_maps.cuh"
+#include "kernels/hopper/warpgroup.cuh"
 
-namespace kv::attention {
-
-inline constexpr int kWarpgroupThreads = 128;
-inline constexpr int kRowsOfWarp = kTileTokens / 4;  // rows of a copying warp
+namespace kv::hopper {
 
 /// 64 rows: regions of 64 elements of each, swizzled.
 template <int kHeadDim>
@@ -39,4 +36,4 @@ __device__ inline void copy_piece(StepMatrix<kHeadDim>& to, int row, int piece, 
 
 #endif
 
-}  // namespace kv::attention
+}  // namespace kv::hopper

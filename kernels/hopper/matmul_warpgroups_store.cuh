@@ -4,7 +4,7 @@
 
 #include "kernels/matmul_epilogue.cuh"
 
-namespace kv {
+namespace kv::hopper {
 
 /// True if four neighbouring outputs can be stored at once.
 __device__ inline bool stores_fours(const ProductArgs& args) {
@@ -120,4 +120,4 @@ __device__ inline void store_tile_silu(const ProductArgs& args, int first_strip,
   }
 }
 
-}  // namespace kv
+}  // namespace kv::hopper

@@ -9,11 +9,13 @@
 //              acc[i][2 + c]
 
 #include "kernels/attention/state.cuh"
-#include "kernels/warpgroup.cuh"
+#include "kernels/hopper/warpgroup.cuh"
 
 #if KV_WARPGROUPS
 
-namespace kv::attention {
+namespace kv::hopper {
+
+using namespace attention;
 
 /// m, l and acc of the lane's two pairs after some keys.
 template <int kHeadDim>
@@ -112,6 +114,6 @@ __device__ inline void softmax_two_pairs(float (&s)[kQuarters][4], const int (&v
   }
 }
 
-}  // namespace kv::attention
+}  // namespace kv::hopper
 
 #endif

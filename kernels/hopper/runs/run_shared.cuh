@@ -3,11 +3,11 @@
 // The memory of run_queries.cuh: the slots that K and V pass through, in bf16 or in FP8, and the
 // workspace for partial results.
 
-#include "kernels/attention/plan.h"
 #include "kernels/attention/state.cuh"
-#include "kernels/warpgroup.cuh"
+#include "kernels/hopper/plan.h"
+#include "kernels/hopper/warpgroup.cuh"
 
-namespace kv::attention {
+namespace kv::hopper {
 
 /// Shape of a CTA that has kHeads KV heads.
 template <int kHeads>
@@ -28,7 +28,7 @@ struct RunShape {
 /// rows of 128 bytes. In FP8 the slot of K also has the scales of both.
 template <int kHeadDim, int kNumHeads, bool kFp8>
 struct RunSlots {
-  static constexpr bool kAreFp8 = kFp8;
+  static constexpr bool kHasCodes = kFp8;
   static constexpr int kHeads = kNumHeads;
   static constexpr int kHeadBytes = kHeadDim * (kFp8 ? 1 : 2);
   static constexpr int kParts = kHeads * kHeadBytes / kSwizzledRowBytes;
@@ -54,7 +54,7 @@ template <int kHeadDim, class Slots>
 struct RunShared {
   static constexpr int kSlots = Slots::kSlots, kHeads = Slots::kHeads;
   Slots slots;
-  typename Slots::SlotScales scales[Slots::kAreFp8 ? kSlots : 1];
+  typename Slots::SlotScales scales[Slots::kHasCodes ? kSlots : 1];
   float4 result[kHeadDim / 16][32 * Slots::kHeads];  // TwoPairs::acc, each lane's own
   uint64_t full[kSlots], empty[kSlots];
 };
@@ -97,4 +97,4 @@ __device__ inline void init_barriers(Shared& shared) {
 
 #endif
 
-}  // namespace kv::attention
+}  // namespace kv::hopper

@@ -12,7 +12,7 @@
 
 #include "kernels/launch.cuh"
 
-namespace kv {
+namespace kv::hopper {
 
 /// Makes a map of `sizes`, fastest dimension first, for boxes of `box`. strides[i] is the number of
 /// bytes between neighbours of dimension i + 1. `swizzle`: how a box's rows are permuted in shared
@@ -52,4 +52,4 @@ CUtensorMap tensor_map(CUtensorMapDataType type, const void* data,
   return map;
 }
 
-}  // namespace kv
+}  // namespace kv::hopper

@@ -11,19 +11,44 @@
 //
 // Codes in FP8 pass through the same slots, and the computing warps widen them.
 
-#include "kernels/attention/layer_maps.cuh"
-#include "kernels/attention/runs/run_head.cuh"
+#include "kernels/attention/fp8/fp8_rows.cuh"
+#include "kernels/hopper/layer_maps.cuh"
+#include "kernels/hopper/runs/run_head.cuh"
 #include "kernels/stage_ring.cuh"
 
-namespace kv::attention {
+namespace kv::hopper {
 
 /// Where a run copies from: rows in bf16, in blocks of at least 16 tokens.
 template <class Address>
 struct RunTiles {
-  static constexpr bool kAreFp8 = false;
+  static constexpr bool kHasCodes = false;
   Address address;
   LayerMaps maps;  // boxes of 16 rows and a CTA's KV heads
 };
+/// Codes and their scales, in such blocks.
+struct CodedRunTiles {
+  static constexpr bool kHasCodes = true;
+  Fp8Blocks address;
+  LayerMaps maps;      // boxes of 16 rows and a CTA's KV heads
+  CUtensorMap scales;  // [blocks][kv_heads, K or V][block_size], in boxes of the same
+};
+
+/// `elements`: of the KV heads of a CTA.
+template <class Address>
+RunTiles<Address> run_tiles_of(const Address& address, int elements) {
+  return {address, layer_maps(address.layer(), kQuarterTokens, 2 * elements / kSwizzledRowBytes)};
+}
+inline CodedRunTiles run_tiles_of(const Fp8Blocks& address, int elements) {
+  const auto size = static_cast<cuuint64_t>(address.block_size);
+  const auto heads = static_cast<cuuint32_t>(elements / address.head_dim);
+  return {address, layer_maps(address.layer(), kQuarterTokens, elements / kSwizzledRowBytes),
+          tensor_map<3>(CU_TENSOR_MAP_DATA_TYPE_UINT8, address.scales,
+                        {size, 2 * static_cast<cuuint64_t>(address.num_kv_heads),
+                         static_cast<cuuint64_t>(address.num_blocks)},
+                        {size, static_cast<cuuint64_t>(address.scale_stride)},
+                        {kQuarterTokens, 2 * heads, 1}, CU_TENSOR_MAP_SWIZZLE_NONE,
+                        CU_TENSOR_MAP_L2_PROMOTION_NONE)};
+}
 
 #if KV_WARPGROUPS
 
@@ -31,7 +56,7 @@ struct RunTiles {
 template <int kHeadDim, int kHeads, class Tiles>
 class RunCopies {
  public:
-  using Slots = RunSlots<kHeadDim, kHeads, Tiles::kAreFp8>;
+  using Slots = RunSlots<kHeadDim, kHeads, Tiles::kHasCodes>;
   using Shared = RunShared<kHeadDim, Slots>;
   static constexpr int kCopyWarps = RunShape<kHeads>::kCopyWarps;
   static_assert(kQuarters % kCopyWarps == 0 && Slots::kSlots >= kCopyWarps);
@@ -86,7 +111,7 @@ class RunCopies {
           copy_box_once(shared_.slots.parts[ring_.slot], is_k ? tiles_.maps.k : tiles_.maps.v, 0,
                         row, part, full);
         }
-        if constexpr (Slots::kAreFp8) {
+        if constexpr (Slots::kHasCodes) {
           if (here && is_k) {
             const int shift = tiles_.address.shift;
             copy_box_once(shared_.scales[ring_.slot].of_head, tiles_.scales,
@@ -129,7 +154,7 @@ __global__ void __maxnreg__(RunShape<kHeads>::kRegisters)
 #if KV_WARPGROUPS
   let_successors_start();
   prefetch_maps(tiles.maps);
-  using Slots = RunSlots<kHeadDim, kHeads, Tiles::kAreFp8>;
+  using Slots = RunSlots<kHeadDim, kHeads, Tiles::kHasCodes>;
   using Shape = RunShape<kHeads>;
   auto& shared = *kv::dynamic_shared<RunShared<kHeadDim, Slots>>();
   init_barriers(shared);
@@ -150,4 +175,4 @@ __global__ void __maxnreg__(RunShape<kHeads>::kRegisters)
 #endif
 }
 
-}  // namespace kv::attention
+}  // namespace kv::hopper

@@ -8,7 +8,9 @@
 
 #include "kernels/attention/fragments.cuh"
 
-namespace kv::attention {
+namespace kv::hopper {
+
+using namespace attention;
 
 /// The first group of which a query sees a key.
 __device__ inline int first_group_of(const Pairs& pairs) {
@@ -121,4 +123,4 @@ __device__ inline void for_each_piece(const Queries& queries, const Run& run, co
   }
 }
 
-}  // namespace kv::attention
+}  // namespace kv::hopper

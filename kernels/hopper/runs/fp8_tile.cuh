@@ -11,11 +11,11 @@
 // load's other words arrive with it.
 
 #include "kernels/attention/fp8/widen.cuh"
-#include "kernels/attention/runs/two_pairs.cuh"
+#include "kernels/hopper/runs/two_pairs.cuh"
 
 #if KV_WARPGROUPS
 
-namespace kv::attention {
+namespace kv::hopper {
 
 /// A quarter's K: the codes of keys quad and quad + 8, and the scales of K and V.
 template <int kHeadDim>
@@ -115,6 +115,6 @@ __device__ inline void weigh_quarter(const ValueCodes<kHeadDim>& v, uint32_t sca
   }
 }
 
-}  // namespace kv::attention
+}  // namespace kv::hopper
 
 #endif

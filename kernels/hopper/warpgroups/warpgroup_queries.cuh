@@ -4,19 +4,21 @@
 //
 // A CTA has one or two computing warpgroups of 64 pairs each, and one copying warpgroup that brings
 // tiles of K and V into a ring in shared memory (step_tiles.cuh). Where the tiles come from is a
-// parameter: by TMA from rows in bf16 (BoxedTiles), or widened from codes (fp8/fp8_step_tiles.cuh).
+// parameter: by TMA from rows in bf16 (BoxedTiles), or widened from codes (fp8_step_tiles.cuh).
 //
 // While a warpgroup merges tile i into its group, its scores of tile i + 1 are in flight. Two
 // warpgroups take turns: the steps of one run while the other computes its softmax. Groups that all
 // pairs see whole come first and need no test for each tile. The first tile of such a group is
 // summed in the group's registers.
 
-#include "kernels/attention/many/many_queries.cuh"
-#include "kernels/attention/rows.cuh"
-#include "kernels/attention/warpgroups/step_tiles.cuh"
-#include "kernels/warpgroup.cuh"
+#include <algorithm>
 
-namespace kv::attention {
+#include "kernels/attention/rows.cuh"
+#include "kernels/attention/warp_tile.cuh"
+#include "kernels/hopper/warpgroup.cuh"
+#include "kernels/hopper/warpgroups/step_tiles.cuh"
+
+namespace kv::hopper {
 
 inline constexpr int kWarpgroupPairs = 64;
 
@@ -39,6 +41,11 @@ struct BoxedTiles {
   Address address;
   LayerMaps maps;
 };
+template <class Address>
+BoxedTiles<Address> tiles_of(const Address& address) {
+  const LayerRows layer = address.layer();
+  return {address, layer_maps(layer, std::min(layer.contiguous_tokens, kTileTokens), 1)};
+}
 
 #if KV_WARPGROUPS
 
@@ -374,4 +381,4 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * kWarpgroupThreads, 1)
 #endif
 }
 
-}  // namespace kv::attention
+}  // namespace kv::hopper

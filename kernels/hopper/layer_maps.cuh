@@ -5,10 +5,12 @@
 // rows are swizzled (warpgroup.cuh).
 
 #include "kernels/attention/rows.cuh"
-#include "kernels/tensor_map.cuh"
-#include "kernels/warpgroup.cuh"
+#include "kernels/hopper/tensor_map.cuh"
+#include "kernels/hopper/warpgroup.cuh"
 
-namespace kv::attention {
+namespace kv::hopper {
+
+using namespace attention;
 
 struct LayerMaps {
   CUtensorMap k, v;  // boxes at (byte of the part, row, part)
@@ -39,4 +41,4 @@ __device__ inline void prefetch_maps(const LayerMaps& maps) {
 
 #endif
 
-}  // namespace kv::attention
+}  // namespace kv::hopper

@@ -17,15 +17,14 @@
 
 #include <cuda.h>
 
+#include "kernels/hopper/matmul_warpgroups_store.cuh"
+#include "kernels/hopper/tensor_map.cuh"
+#include "kernels/hopper/warpgroup.cuh"
 #include "kernels/launch.cuh"
-#include "kernels/matmul_warpgroups_store.cuh"
 #include "kernels/stage_ring.cuh"
-#include "kernels/tensor_map.cuh"
-#include "kernels/warpgroup.cuh"
 
-namespace kv {
+namespace kv::hopper {
 
-inline constexpr int kGroupThreads = 128;
 inline constexpr int kStageTiles = 2;  // of 32 columns: half a chunk
 inline constexpr int kStripStageBytes = kStageTiles * kTileElements * 2;
 
@@ -41,7 +40,7 @@ struct WarpgroupShape {
   /// Strips of each warpgroup. With 64 rows the two share the outputs out.
   static constexpr int kGroupStrips = kRows == 64 ? kStrips / 2 : kStrips;
   static constexpr int kSums = kGroupStrips * 4;  // of a lane
-  static constexpr int kThreads = 3 * kGroupThreads;
+  static constexpr int kThreads = 3 * kWarpgroupThreads;
   /// True if registers are not short. Some then remain for small kernels, whose CTAs can share an
   /// SM with this kernel's. So while a norm runs, the weights of the next product are being copied.
   static constexpr bool kLeavesRegisters = (kCtas > 1 ? kLaterChunks : 1) * kSums < 64;
@@ -50,7 +49,7 @@ struct WarpgroupShape {
   /// barrier.
   static constexpr bool kTakesTurns = kCtas == 1 && kSums >= 64;
   /// Threads for the launch bounds. A larger number limits the registers of each thread.
-  static constexpr int kBoundThreads = kLeavesRegisters ? 4 * kGroupThreads : kThreads;
+  static constexpr int kBoundThreads = kLeavesRegisters ? 4 * kWarpgroupThreads : kThreads;
   static constexpr int kWeightBytes = kStrips * kStripStageBytes;
   static constexpr int kStageBytes = kWeightBytes + kRows * kStageRowBytes;
   /// The tile's total that one CTA hands to the next; its place is after the ring.
@@ -162,7 +161,7 @@ __device__ inline void give_total(char* to, int rank, const float (&total)[kSums
   float4* mine = reinterpret_cast<float4*>(to) + threadIdx.x;
 #pragma unroll
   for (int i = 0; i < kSums; i += 4) {
-    store_to_cta(mine + i / 4 * 2 * kGroupThreads, rank,
+    store_to_cta(mine + i / 4 * 2 * kWarpgroupThreads, rank,
                  {total[i], total[i + 1], total[i + 2], total[i + 3]});
   }
 }
@@ -171,7 +170,7 @@ __device__ inline void take_total(const char* from, float (&total)[kSums]) {
   const float4* mine = reinterpret_cast<const float4*>(from) + threadIdx.x;
 #pragma unroll
   for (int i = 0; i < kSums; i += 4) {
-    const float4 x = mine[i / 4 * 2 * kGroupThreads];
+    const float4 x = mine[i / 4 * 2 * kWarpgroupThreads];
     total[i] = x.x, total[i + 1] = x.y, total[i + 2] = x.z, total[i + 3] = x.w;
   }
 }
@@ -324,9 +323,9 @@ __global__ void __launch_bounds__(Shape::kBoundThreads, 1)
   }
   __syncthreads();
   if (Shape::kCtas > 1) sync_cluster();  // the other CTAs run, so their shared memory exists
-  if (threadIdx.x >= 2 * kGroupThreads) {
+  if (threadIdx.x >= 2 * kWarpgroupThreads) {
     give_registers_back<24>();
-    if (threadIdx.x == 2 * kGroupThreads) {
+    if (threadIdx.x == 2 * kWarpgroupThreads) {
       copy_stages<Shape>(args, maps, grid, ring, full, empty);
     } else {
       wait_for_predecessors();
@@ -339,4 +338,4 @@ __global__ void __launch_bounds__(Shape::kBoundThreads, 1)
 #endif
 }
 
-}  // namespace kv
+}  // namespace kv::hopper

@@ -3,16 +3,16 @@
 // A computing warp of run_queries.cuh: all pairs of one KV head, over a run of groups. Its lanes
 // hold pairs as in two_pairs.cuh.
 
-#include "kernels/attention/fp8/fp8_tile.cuh"
 #include "kernels/attention/plan.h"
-#include "kernels/attention/runs/run_shared.cuh"
-#include "kernels/attention/runs/runs.cuh"
-#include "kernels/attention/runs/two_pairs.cuh"
 #include "kernels/attention/spread/spread_queries.cuh"
+#include "kernels/hopper/runs/fp8_tile.cuh"
+#include "kernels/hopper/runs/run_shared.cuh"
+#include "kernels/hopper/runs/runs.cuh"
+#include "kernels/hopper/runs/two_pairs.cuh"
+#include "kernels/hopper/warpgroup.cuh"
 #include "kernels/launch.cuh"
-#include "kernels/warpgroup.cuh"
 
-namespace kv::attention {
+namespace kv::hopper {
 
 #if KV_WARPGROUPS
 
@@ -110,7 +110,7 @@ class RunOfHead {
 
 template <int kHeadDim, class Slots>
 __device__ inline void RunOfHead<kHeadDim, Slots>::score(float (&s)[kQuarters][4]) {
-  if constexpr (Slots::kAreFp8) {
+  if constexpr (Slots::kHasCodes) {
     const int first_piece = Slots::first_piece(in_slots_);
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
@@ -148,7 +148,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::weigh(const uint32_t (&p)[kQu
                                                          int begin, int end, State& tile) {
 #pragma unroll
   for (auto& acc : tile.acc) acc[0] = acc[1] = acc[2] = acc[3] = 0.0f;
-  if constexpr (Slots::kAreFp8) {
+  if constexpr (Slots::kHasCodes) {
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
       const ValueCodes<kHeadDim> codes(wait_for_slot(), Slots::first_piece(in_slots_));
@@ -341,7 +341,7 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::attend(const Piece& piece) {
   const bf16* q = q_row(queries_, pairs, min(quad_, pairs.count() - 1));
 #pragma unroll
   for (int i = 0; i < kRowSteps<kHeadDim>; ++i) {
-    q_[i] = Slots::kAreFp8 ? row_part(q, i, t_) : query_part(q, i, t_);
+    q_[i] = Slots::kHasCodes ? row_part(q, i, t_) : query_part(q, i, t_);
   }
   PartialGroup<kHeadDim>* const partials =
       workspace_.partials + place(piece.seq) * workspace_.max_groups;
@@ -388,4 +388,4 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::attend(const Piece& piece) {
 
 #endif
 
-}  // namespace kv::attention
+}  // namespace kv::hopper

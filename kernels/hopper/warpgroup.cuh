@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "kernels/launch.cuh"
 #include "kernels/tensor_core.cuh"
 
 // True in code compiled for exactly this GPU; PTX for later ones has no wgmma.
@@ -19,18 +20,23 @@
 #define KV_WARPGROUPS 0
 #endif
 
-namespace kv {
+namespace kv::hopper {
+
+/// True if code for exactly sm_90a runs here.
+inline bool is_here() {
+  static const bool is = cuda_backend::compute_major() == 9 &&
+                         cuda_backend::device_limit(cudaDevAttrComputeCapabilityMinor) == 0;
+  return is;
+}
+
+inline constexpr int kWarpgroupThreads = 128;
 
 /// Rows as TMA and wgmma swizzle them are 128 bytes long. Eight rows begin at a multiple of 1,024
 /// bytes; piece i (16 bytes) of row r is in place i ^ r.
 inline constexpr int kSwizzledRowBytes = 128;
 inline constexpr int kSwizzleBytes = 8 * kSwizzledRowBytes;
 
-}  // namespace kv
-
 #if KV_WARPGROUPS
-
-namespace kv {
 
 /// A matrix in shared memory for wgmma. A piece is 8 rows x 16 bytes, 128 contiguous bytes. The
 /// next 8 columns are `column_bytes` further on, the next 8 rows `row_bytes`.
@@ -202,6 +208,6 @@ __device__ inline void warpgroup_step(float (&d)[32], uint64_t a, uint64_t b, bo
 #undef KV_SIXTEEN
 #undef KV_FOUR
 
-}  // namespace kv
-
 #endif
+
+}  // namespace kv::hopper

@@ -11,9 +11,11 @@
 
 #include "kernels/attention/fp8/fp8_rows.cuh"
 #include "kernels/attention/fp8/widen.cuh"
-#include "kernels/attention/warpgroups/warpgroup_queries.cuh"
+#include "kernels/hopper/warpgroups/warpgroup_queries.cuh"
 
-namespace kv::attention {
+namespace kv::hopper {
+
+inline constexpr int kRowsOfWarp = kTileTokens / 4;  // rows of a copying warp
 
 /// Tiles widened from codes, for warpgroup_queries.cuh.
 struct WidenedTiles {
@@ -133,4 +135,4 @@ __device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared
 
 #endif
 
-}  // namespace kv::attention
+}  // namespace kv::hopper

@@ -1,0 +1,132 @@
+#pragma once
+
+// Queues attention by the kernels for Hopper. The functions return whether they did: a pass that
+// path_of() refuses, another GPU, or a build without code for sm_90a is left to the caller.
+
+#include "common/device.h"
+#include "kernels/hopper/plan.h"
+
+#ifdef KV_SM90A
+
+#include <algorithm>
+
+#include "kernels/attention/merge_groups.cuh"
+#include "kernels/hopper/runs/run_queries.cuh"
+#include "kernels/hopper/warpgroups/fp8_step_tiles.cuh"
+#include "kernels/hopper/warpgroups/warpgroup_queries.cuh"
+
+namespace kv::hopper {
+
+template <int kHeadDim, int kWarpgroups, class Tiles>
+void launch_groups(const Queries& queries, const Tiles& tiles, const Stream& stream) {
+  constexpr size_t kSharedBytes = sizeof(WarpgroupShared<kHeadDim, kWarpgroups>);
+  static_assert(kSharedBytes <= 227 * 1024);
+  const auto kernel = warpgroup_queries_kernel<kHeadDim, kWarpgroups, Tiles>;
+  [[maybe_unused]] static const bool ready = ask_for_shared(kernel, kSharedBytes);
+  constexpr int kPairs = kWarpgroups * kWarpgroupPairs;
+  const dim3 grid(static_cast<unsigned>(queries.num_kv_heads),
+                  static_cast<unsigned>((queries.max_pairs() + kPairs - 1) / kPairs),
+                  static_cast<unsigned>(queries.num_seqs));
+  launch_dependent(
+      kernel,
+      {grid, dim3((kWarpgroups + 1) * kWarpgroupThreads), kSharedBytes, "launching attention"},
+      stream, queries, tiles);
+}
+
+/// Path kWarpgroups.
+template <int kHeadDim, class Address>
+void launch_warpgroups(const Queries& queries, const Address& address, const Stream& stream) {
+  // Two warpgroups share K and V if enough CTAs for every SM remain.
+  constexpr int kPairs = 2 * kWarpgroupPairs;
+  const int64_t blocks = (queries.max_pairs() + kPairs - 1) / kPairs;
+  const bool two = blocks * queries.num_kv_heads * queries.num_seqs >= cuda_backend::num_sms();
+  two ? launch_groups<kHeadDim, 2>(queries, tiles_of(address), stream)
+      : launch_groups<kHeadDim, 1>(queries, tiles_of(address), stream);
+}
+
+template <int kHeadDim, int kHeads, class Address>
+void launch_runs_of_heads(const Queries& queries, const Plan& plan, const Address& address,
+                          void* workspace, const Stream& stream) {
+  using Shape = RunShape<kHeads>;
+  constexpr size_t kSharedBytes =
+      sizeof(RunShared<kHeadDim, RunSlots<kHeadDim, kHeads, kHasCodes<Address>>>);
+  static_assert(Shape::kCtas * (kSharedBytes + 1024) <= 228 * 1024);
+  const auto tiles = run_tiles_of(address, kHeads * kHeadDim);
+  const auto kernel = run_queries_kernel<kHeadDim, kHeads, decltype(run_tiles_of(address, 0))>;
+  [[maybe_unused]] static const bool ready = ask_for_shared(kernel, kSharedBytes);
+  const int parts = queries.num_kv_heads / kHeads;
+  const int ctas = std::max(1, cuda_backend::num_sms() * Shape::kCtas / parts);
+  const int64_t length = (int64_t{queries.num_seqs} * plan.max_groups + ctas - 1) / ctas;
+  const bool merges_apart = merges_runs_apart(plan.max_groups, length);
+  const RunWorkspace<kHeadDim> pieces{
+      .counters = static_cast<unsigned int*>(workspace),
+      .partials = workspace == nullptr ? nullptr : partials_of<kHeadDim>(workspace),
+      .max_groups = plan.max_groups,
+      .merges_apart = merges_apart};
+  launch_dependent(kernel,
+                   {dim3(static_cast<unsigned>(ctas), static_cast<unsigned>(parts)),
+                    dim3(Shape::kThreads), kSharedBytes, "launching attention"},
+                   stream, queries, tiles, pieces);
+  if (merges_apart) launch_merge<kHeadDim>(queries, plan, workspace, stream);
+}
+
+/// Path kRuns.
+template <int kHeadDim, class Address>
+void launch_runs(const Queries& queries, const Plan& plan, const Address& address, void* workspace,
+                 const Stream& stream) {
+  const int heads = run_heads(queries.num_kv_heads, kHasCodes<Address>);
+  if (heads == 8) {
+    launch_runs_of_heads<kHeadDim, 8>(queries, plan, address, workspace, stream);
+  } else if (heads == 4) {
+    launch_runs_of_heads<kHeadDim, 4>(queries, plan, address, workspace, stream);
+  } else if constexpr (kHasCodes<Address>) {
+    launch_runs_of_heads<kHeadDim, 2>(queries, plan, address, workspace, stream);
+  }
+}
+
+/// Attention of a pass with many queries for each sequence, over rows in bf16 or over codes.
+template <class Address>
+bool attend_many(const Queries& queries, const Address& address, const Stream& stream) {
+  if (!is_here() || !serves_many(queries)) return false;
+  queries.head_dim == 64 ? launch_warpgroups<64>(queries, address, stream)
+                         : launch_warpgroups<128>(queries, address, stream);
+  return true;
+}
+
+/// Attention of any pass, for which other GPUs have `plan`.
+template <class Address>
+bool attend(const Queries& queries, const Plan& plan, const Address& address, void* workspace,
+            const Stream& stream) {
+  if (!is_here()) return false;
+  const int tokens = address.layer().contiguous_tokens;
+  switch (path_of(queries, plan, tokens, kHasCodes<Address>)) {
+    case Path::kRuns:
+      queries.head_dim == 64 ? launch_runs<64>(queries, plan, address, workspace, stream)
+                             : launch_runs<128>(queries, plan, address, workspace, stream);
+      return true;
+    case Path::kWarpgroups:
+      return attend_many(queries, address, stream);
+    case Path::kNone:
+      break;
+  }
+  return false;
+}
+
+}  // namespace kv::hopper
+
+#else
+
+namespace kv::hopper {
+
+template <class Address>
+bool attend_many(const Queries&, const Address&, const Stream&) {
+  return false;
+}
+template <class Address>
+bool attend(const Queries&, const Plan&, const Address&, void*, const Stream&) {
+  return false;
+}
+
+}  // namespace kv::hopper
+
+#endif
