@@ -27,7 +27,6 @@ inline constexpr int kCopiedTokens = 16;
 /// SMs of an H200, on which the plans' numbers were measured.
 inline constexpr int kMeasuredSms = 132;
 
-
 struct Plan {
   /// The three families of kernels, a folder for each.
   enum class Path {
