@@ -77,6 +77,10 @@ class Bug:
         (begin, end), = places
         return begin, source[:begin] + self.new + source[end:]
 
+    def unseen(self, source):
+        """The file with the bug, and no line of blanks where a statement is gone: how ./course repair gives it."""
+        return re.sub(r"\n[ \t]+(?=\n)", "", self.in_place(source)[1])
+
 
 def home_of(path):
     return path.parent.parent if path.parent.name == "test" else path.parent

@@ -110,7 +110,9 @@ def show_failure(lesson, step, results, options):
     others = dict.fromkeys(r.case for r in results if r.state == "fails" and r.case != result.case)
     say(*(f'  "{case}" fails, too.' for case in others))
     if step.gpu_tests:
-        say(f"What the simulated GPU's tools say: ./course exercise {lesson.number} --races (and --bounds)")
+        has_no_line = result.crashed and not result.endless and "exercise/" not in "".join(result.report)
+        say(f"In which line of yours: ./course exercise {lesson.number} --bounds" if has_no_line else
+            f"What the simulated GPU's tools say: ./course exercise {lesson.number} --races (and --bounds)")
 
 
 def show_cause(lesson, step, folder, results):
@@ -242,7 +244,8 @@ def steps_in_turn(lesson, folder, options, is_new):
         state, results = try_step(lesson, step, folder)
         if state == "passes":
             say(coloured(f"Step {step.number} passes: {step.title}", GREEN))
-            if lesson.tools_left(step) and look_at_kernels(lesson, folder, [step], False):
+            all_pass = all(map(lesson.passes, lesson.steps))  # then work() looks, and makes the builds first
+            if lesson.tools_left(step) and not all_pass and look_at_kernels(lesson, folder, [step], False):
                 return 1
         elif state == "waits":
             waits = next(result for result in results if result.state == "waits")

@@ -92,8 +92,11 @@ void PrefixIndex::check() const {
   int chained = 0;
   for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
     for (int32_t id = buckets_[bucket]; id != CachedBlock::kEnd; id = block(id)->next) {
-      if (block(id) == nullptr || bucket_of(block(id)->hash) != bucket || ++chained > size_) {
-        throw std::logic_error(fmt::format("block {} is in the wrong chain", id));
+      const CachedBlock& found = blocks_.at(id);
+      if (block(id) == nullptr || bucket_of(found.hash) != bucket || ++chained > num_ids()) {
+        throw std::logic_error(
+            fmt::format("block {} is in chain {} of {}; its hash is {}, its next {}", id, bucket,
+                        buckets_.size(), found.hash, found.next));
       }
     }
   }

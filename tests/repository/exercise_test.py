@@ -18,7 +18,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from exercises import runs  # noqa: E402
+from exercises import runs, solutions  # noqa: E402
 FILES = {
     "lessons/01_toy/toy.h": "#include <vector>\nint largest(const std::vector<int>& v);\nstd::vector<int> twice(std::vector<int> v);\n",
     "lessons/01_toy/toy.cpp": """#include "toy.h"
@@ -74,7 +74,7 @@ easy: It names the smallest.
 #include "common/todo.h"
 #include "lessons/01_toy/toy.h"
 #include "tests/support/readable.h"
-TEST_CASE("the largest of three") { CHECK(largest({1, 3, 2}) == 3); }
+TEST_CASE("the largest of three") { CHECK(largest({1, 3, 2}) == 3); const int four = largest({4, 3}); CHECK(four == 4); }
 TEST_CASE("of one" * doctest::test_suite("kernel")) { CHECK(largest({7}) == 7); }
 TEST_CASE("each is doubled") { CHECK(twice({1, 2, 3}) == std::vector<int>{2, 4, 6});
   CHECK(largest(twice({30, 60})) == 120); }
@@ -191,6 +191,10 @@ def way_through():
     learn(code=1, says=["did not end within 5 s: it waits for something"], silent=["loop"])
     write("largest", "  volatile int* p = nullptr;\n  return *p;")
     learn(code=1, says=[r"(an address where no memory is|null pointer)(.|\n)*exercise/toy\.cpp:\d+, in largest", r"toy_test\.cpp:5\n"])
+    write("largest", "  volatile int* p = nullptr;\n  return v[0] == 4 ? *p : v[0];")
+    learn(code=1, says=[r"found +1\n(.|\n)*Sanitizers, which end a test at the first such mistake, say:\n(.*\n)*.*exercise/toy\.cpp:\d+, in largest"])
+    write("largest", "  if (v.size() == 2) throw v[0];\n  return v[1];")
+    learn(code=1, says=[r"ended by an exception:\n(.*\n)*.*The last check before it is in line 5 of toy_test[.]cpp"])
     write("largest", "  std::vector<int> w;\n  return v[0] == 7 ? 7 : w.front();")
     learn(code=1, says=[r"front\(?\)? of the standard library needs !this->empty", r"toy\.cpp:\d+, in largest"])
     write("largest", "  static int* last;\n  last = new int(v[0]);\n  int most = *last;\n  last = nullptr;\n  for (int x : v) most = x > most ? x : most;\n  return most;")
@@ -208,6 +212,9 @@ def way_through():
     learn("--diff", "2", code=2, says=["does not pass yet"])
     first = write("twice", "  v.at(1) = 9;\n  return v;")
     learn(code=1, says=["index +0 +1 +2", "found +1 +9 +3", r"expected +2 +4 +6\n +\^", "no other test", "--races", r"How many times\?\n"], silent=["Step 1", "look there"])
+    write("twice", "  int* p = new int(1);\n  delete p;\n  delete p;\n  return v;")
+    learn(code=1, says=["The heap is damaged(.|\n)*In which line of yours: ./course exercise 1 --bounds"])
+    write("twice", "  v.at(1) = 9;\n  return v;")
     learn("--reset", "gone.cpp", code=2, says=["toy.cpp"])
     learn("--reset", "toy.cpp", code=0)
     learn("--reset", "toy.cpp", code=0)
@@ -230,6 +237,8 @@ def way_through():
           silent=["all 2 steps pass", "[?] :"])
     write("largest", "  int most = v[0];\n  for (int x : v) most = x > most && x < 100 ? x : most;\n  return most;")
     learn("--all", code=1, says=["found +60", "own largest[(][)], step 1, this passes: look there, and not at step 2"])
+    write("largest", "  int most = v[0];\n  for (int x : v) most = x > most ? x : most;\n  volatile int beyond = v.data()[v.size()];\n  return beyond ? most : most;")
+    learn(code=1, says=[r'does not:\n\n  "the largest of three", a test of step 1, under sanitizers:\n(.*\n)*.*toy[.]cpp:\d+, in largest(.|\n)*That is in largest[(][)], of step 1'])
     write("largest", "  int most = v[0];\n  for (int x : v) most = x > most ? x : most;\n  return most;")
     learn(code=0, says=["The whole passes", "all 2 steps pass", "Lesson 1  ##  2 of 2", "You can loop", "lessons/02_next/README.md"])
     path = pathlib.Path("lessons/01_toy/exercise/toy.cpp")
@@ -383,6 +392,10 @@ def wrong_solutions():
     call("check", "--places", code=1, says=["'nowhere': its code is 0 times"])
     path.write_text(text + "\ntoy.cpp: other lines\n- x *= 2\nfinds: x\n")
     call("check", "--places", code=1, says=["'toy.cpp: other lines': found 'finds: x', wanted"])
+    for new, code, says in (("", 0, "0 problems"), ("most = 1; most = 2;", 1, "'odd': in ./course repair its layout gives it away")):
+        path.write_text(text + f"\ntoy.cpp: odd\n- for (int x : v) most = x > most ? x : most;\n+ {new}\nsays: found\neasy: It is odd.\n")
+        if solutions.has_formatter():
+            call("check", "--places", code=code, says=[says])
     path.write_text(text)
     call("mutants", "--cpu", code=1, says=["0 mutants of 1 lessons"])  # every step of the toy has a kernel's test
     call("mutants", code=1, says=["no reason, line 4\ntoy.cpp: .*most = x<< > => >= >>most"])
@@ -399,7 +412,7 @@ def wrong_solutions():
 
 with tempfile.TemporaryDirectory() as folder:
     tools = [f"tools/{name}.py" for name in ("bugs", "exercise", "course_arguments", "course_builds", "kernel_runs", "kernel_traffic", "warp_trace")]
-    for name in (*tools, "common/todo.h", "tests/support/readable.h"):
+    for name in (*tools, ".clang-format", "common/todo.h", "tests/support/readable.h"):
         path = pathlib.Path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, path)

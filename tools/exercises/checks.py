@@ -43,9 +43,11 @@ def second_look(lesson, step, result, folder, passing=(), on_cpu=True):
                 words = words if any(re.search(r"a race |overrun|undefined behaviour", line) for line in words) else []
                 if words and tool == "races":
                     words = [*(line for line in result.report if "did not end" in line), "In another test of this step --races finds", *words]
-    if words and not (len(result.report) > 1 and "exercise/" not in "".join(words) and re.match(r"CHECK|REQUIRE", result.report[1])):
+    a_check_failed = len(result.report) > 1 and re.match(r"CHECK|REQUIRE", result.report[1])
+    if words and not (a_check_failed and "exercise/" not in "".join(words)):
         begin = [line for line in result.report[:1] if re.match(r"\S+:\d+$", line)]
-        result.report = [*begin, *words, *blame(lesson, step, words)]
+        before = [*result.report, "Sanitizers, which end a test at the first such mistake, say:"] if a_check_failed else begin
+        result.report = [*before, *words, *blame(lesson, step, words)]
 
 
 def by_sanitizers(lesson, result, folder):
@@ -169,7 +171,7 @@ def run_tool(lesson, cases, folder, tool):
     import kernel_runs
     build = builds(folder)[tool]
     if not (build / "build.ninja").exists():
-        subprocess.run(["cmake", "--preset", build.name, "-B", str(build)], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(["cmake", "--no-warn-unused-cli", "--preset", build.name, "-B", str(build)], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
     ok, words = runs.build(build, [target_of(lesson)])
     if not ok:
         print(*words, sep="\n")
@@ -233,19 +235,31 @@ def sanitized(lesson, folder, tools=("asan", "tsan")):
     import kernel_runs as k
     by_threads = lambda step: re.search("parallel_for|each_query", "".join(lesson.written(f.file) for f in step.functions)) or "thread" in "".join(step.text)
     shared = [case for step in lesson.steps if by_threads(step) for case in step.tests]
-    for tool, cases in ((tool, {"asan": ["*"], "tsan": shared}[tool]) for tool in tools):
+    for tool in tools:
         binary = runs.program(folder, f"{lesson.target}_exercise_{tool}")
-        if not cases or not runs.build(folder, [binary.name])[0]:
+        if tool == "tsan" and not shared or not runs.build(folder, [binary.name])[0]:
             continue
-        said = "\n".join(k.run_case(binary, case, SANITIZERS)[1] for case in cases)
-        words = words_of(said, binary) if tool == "asan" else []
-        if race := re.search(r"ThreadSanitizer: data race.*?(?=^={18}$|\Z)", said, re.M | re.S):
-            mine = [frame for frame in k.frames_of(race[0], binary) if "exercise" in frame[1].parts]
-            words = [line for frame in dict.fromkeys(mine) for line in (f"    {frame[1]}:{frame[2]}", k.quoted(*frame[1:]))]
-            words = words and ["A race: several threads of kv::parallel_for use one place, and one of them writes it.", *words]
-        if words:
-            return [*words, *blame(lesson, None, words)]
+        cases = shared if tool == "tsan" else k.cases_of(binary, "*")
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for case, (_, said) in zip(cases, pool.map(lambda case: k.run_case(binary, case, SANITIZERS), cases)):
+                if words := words_of(said, binary) if tool == "asan" else race_of(said, binary):
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    return [f"{named(lesson, case)}, under sanitizers:", *(f"  {line}" for line in words), *blame(lesson, None, words)]
     return []
+
+
+def race_of(said, binary):
+    """The learner's lines between which the sanitizer for threads sees a race, in one test."""
+    import kernel_runs as k
+    race = re.search(r"ThreadSanitizer: data race.*?(?=^={18}$|\Z)", said, re.M | re.S)
+    mine = [frame for frame in k.frames_of(race[0], binary) if "exercise" in frame[1].parts] if race else []
+    lines = [line for frame in dict.fromkeys(mine) for line in (f"    {frame[1]}:{frame[2]}", k.quoted(*frame[1:]))]
+    return lines and ["A race: several threads of kv::parallel_for use one place, and one of them writes it.", *lines]
+
+
+def named(lesson, case, kind="tests"):
+    steps = " and ".join(str(step.number) for step in lesson.steps if case in getattr(step, kind))
+    return f'"{case}"{f", a test of step {steps}" if steps else ""}'
 
 
 def whole(lesson, folder):
@@ -265,10 +279,9 @@ def whole(lesson, folder):
     for (program, _), result in zip(jobs, results):
         if result.state != "passes":
             second_look(lesson, None, result, folder, (), program == binary)
-            steps = " and ".join(str(step.number) for step in lesson.steps if result.case in (step.tests if program == binary else step.gpu_tests))
             substituted = program.name.replace("_exercise", "_substituted")
             passes = lambda own: runs.run_case(runs.program(folder, substituted), result.case, own, 24 * runs.LIMIT_S).state == "passes"
-            return [f'"{result.case}"{f", a test of step {steps}" if steps else ""}', *(f"  {line}" for line in result.report),
+            return [named(lesson, result.case, "tests" if program == binary else "gpu_tests"), *(f"  {line}" for line in result.report),
                     *(sanitized(lesson, folder, ["tsan"]) or substitution.cause(lesson, folder, [substituted], passes))]
     if lines := sanitized(lesson, folder):
         return lines

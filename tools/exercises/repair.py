@@ -41,7 +41,7 @@ class Repair(Lesson):
         return next((bug for bug in self.bugs if bug.what == self.kept["bug"]), None)
 
     def skeleton(self, file):
-        return self.bug.in_place(self.own(file))[1] if file == self.bug.file else self.own(file)
+        return self.bug.unseen(self.own(file)) if file == self.bug.file else self.own(file)
 
     def texts(self):
         return {file: self.written(file) for file in self.files()}

@@ -25,6 +25,8 @@ WAITS = 77
 NO_GPU = ["This build has no GPU, not even a simulated one: COURSE_PRESET=simt has."]
 DO_NOT_FIT = "Your files and the lesson's do not fit together."
 SHOWN = 30  # lines of a compiler's words
+HEAP = r"munmap_chunk\(\)|free\(\)|malloc\(\)|realloc\(\)|malloc_consolidate\(\)|corrupted|corruption"  # the C library's words
+ENDED = "The test was ended by an exception:"
 LEAKS = 23  # exit code of a program that has given back too little memory
 # What tests/support/scribble.cpp fills memory with, as an int or a pointer-sized number of either sign.
 PATTERNS = {str(int.from_bytes(bytes([byte] * size), "little", signed=signed)): f"0x{bytes([byte] * size).hex().upper()}: {why}"
@@ -221,11 +223,14 @@ def run_case(binary, case, environment=None, limit=LIMIT_S):
         lines, said = leak(said, build), ""
     elif code in (-4, -5):  # the compiler's trap (kv_lesson.cmake)
         lines += ["A sum, a difference or a product does not fit in its type."]
+    elif code == -6 and re.search(HEAP, said):
+        lines += ["The heap is damaged: something was written outside of its array, or given back two times."]
     elif code < 0 and code != -6:  # 6: abort, which comes with words
         lines += ["A memory access went wrong, so the program was ended: an index out of range, or a null pointer?"] if code in (
             -11, -7) else [f"The program was ended by signal {-code}."]
     if not re.match(r"\S+:\d+$", lines[0] if lines else ""):  # no check has failed before
         lines = relative(place_of(binary, only(case)), build).splitlines() + lines
+    lines += last_check(binary, case, environment, build) if ENDED in lines else []
     words = relative(said.strip(), build).splitlines()
     lines += ["It said:", *(f"  {line}" for line in words[:12])] if words else []
     found = [number for number in re.findall(r"(?<![\w.])-?\d{9,}(?!\w)", "\n".join(lines)) if number in PATTERNS]
@@ -242,6 +247,16 @@ def leak(said, build):
     own = [frame for frame in frames if not frame[1].startswith("/")]
     place = next((frame for frame in own if "/exercise/" in frame[1]), own[0] if own else ("", "an unknown place", "?"))
     return [f"A leak: {report[1]} bytes are allocated and never given back.", f"  {place[1]}:{place[2]}, in {place[0]}"]
+
+
+def last_check(binary, case, environment, build):
+    """Where a test was before an exception ended it, which doctest does not say."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "out.xml"
+        execute([binary, only(case), "--reporters=xml", f"--out={out}", "--success=true"], environment or {}, 4 * LIMIT_S)
+        xml = out.read_bytes()[-1 << 16 :].decode(errors="replace") if out.exists() else ""  # a random test has many checks
+    passed = re.findall(r'<Expression success="true"[^>]* filename="([^"]*)" line="(\d+)"', xml)
+    return [f"The last check before it is in line {passed[-1][1]} of {relative(html.unescape(passed[-1][0]), build)}."] if passed else []
 
 
 def place_of(binary, chosen):
@@ -379,7 +394,7 @@ def failure(xml):
             lines += [f"  with       {info.replace(' := ', ' = ')}" for info in infos]
         elif match[4] == "false":
             case = re.search(r'<TestCase [^>]*filename="([^"]*)" line="(\d+)"', xml)
-            lines = [f"{case[1]}:{case[2]}", "The test was ended by an exception:", *(f"  {line}" for line in html.unescape(match[5]).strip('"').splitlines())]
+            lines = [f"{case[1]}:{case[2]}", ENDED, *(f"  {line}" for line in html.unescape(match[5]).strip('"').splitlines())]
     return lines + ([f"and {more} more check{'s' * (more > 1)} of this test fail{'s' * (more == 1)}."] if more else [])
 
 

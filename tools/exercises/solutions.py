@@ -7,9 +7,11 @@ All of a lesson's solutions are built into one program: each function begins wit
 two environment variables say how many steps are written and which wrong solution is active."""
 import collections
 import concurrent.futures
+import functools
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -40,6 +42,21 @@ def wrong_solutions(lesson):
     return found
 
 
+def is_given_away(lesson, bug):
+    """Whether one sees where a bug is without reading: clang-format, if version 14 is there, lays the file out in another way."""
+    if not has_formatter():
+        return False
+    mine = bug.unseen(lesson.own(bug.file))
+    command = ["clang-format", f"--assume-filename={ROOT / lesson.own_path(bug.file)}"]
+    return subprocess.run(command, input=mine, text=True, capture_output=True, check=True).stdout != mine
+
+
+@functools.cache
+def has_formatter():
+    found = shutil.which("clang-format")
+    return bool(found) and " 14." in subprocess.run([found, "--version"], text=True, capture_output=True, check=True).stdout
+
+
 def places(lesson):
     """What is wrong with an exercise, as far as can be seen without building it."""
     problems = []
@@ -50,6 +67,8 @@ def places(lesson):
         kernels = sum(bool(wrong.step.gpu_tests) for wrong in wrongs)
         if len(wrongs) < FEWEST or kernels < min(FEWEST_IN_KERNELS, sum(len(s.gpu_tests) for s in lesson.steps)):
             problems.append(f"{len(wrongs)} wrong solutions, {kernels} of them in kernels; wanted {FEWEST} and {FEWEST_IN_KERNELS}")
+        problems += [f"'{wrong.what}': in ./course repair its layout gives it away; wanted that of clang-format" for wrong in wrongs
+                     if wrong.level and is_given_away(lesson, wrong)]
     except (Mistake, OSError) as mistake:
         problems.append(str(mistake))
     if not lesson.done:
