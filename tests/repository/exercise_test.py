@@ -213,7 +213,7 @@ def way_through():
     first = write("twice", "  v.at(1) = 9;\n  return v;")
     learn(code=1, says=["index +0 +1 +2", "found +1 +9 +3", r"expected +2 +4 +6\n +\^", "no other test", "--races", r"How many times\?\n"], silent=["Step 1", "look there"])
     write("twice", "  int* p = new int(1);\n  delete p;\n  delete p;\n  return v;")
-    learn(code=1, says=["The heap is damaged(.|\n)*In which line of yours: ./course exercise 1 --bounds"])
+    learn(code=1, says=["the heap is damaged(.|\n)*In which line of yours: ./course exercise 1 --bounds"])
     write("twice", "  v.at(1) = 9;\n  return v;")
     learn("--reset", "gone.cpp", code=2, says=["toy.cpp"])
     learn("--reset", "toy.cpp", code=0)

@@ -25,7 +25,8 @@ WAITS = 77
 NO_GPU = ["This build has no GPU, not even a simulated one: COURSE_PRESET=simt has."]
 DO_NOT_FIT = "Your files and the lesson's do not fit together."
 SHOWN = 30  # lines of a compiler's words
-HEAP = r"munmap_chunk\(\)|free\(\)|malloc\(\)|realloc\(\)|malloc_consolidate\(\)|corrupted|corruption"  # the C library's words
+# Of the C library, and of the leak sanitizer.
+HEAP = r"munmap_chunk\(\)|free\(\)|malloc\(\)|realloc\(\)|malloc_consolidate\(\)|corrupted|corruption|LeakSanitizer: (CHECK failed|bad pointer)"
 ENDED = "The test was ended by an exception:"
 LEAKS = 23  # exit code of a program that has given back too little memory
 # What tests/support/scribble.cpp fills memory with, as an int or a pointer-sized number of either sign.
@@ -211,20 +212,18 @@ def run_case(binary, case, environment=None, limit=LIMIT_S):
         there = "<TestCase " in xml
         return Result(case, "passes" if there else "fails", [] if there else ["There is no test of this name."])
     lines = relative("\n".join(failure(xml)), build).splitlines()
-    if code == LEAKS and re.search("DEADLYSIGNAL|LeakSanitizer: (CHECK failed|bad pointer)", said):  # it met the fault first
+    if code == LEAKS and "DEADLYSIGNAL" in said:  # the leak sanitizer has taken the signal
         code, said = -11, ""
-    endless = code is None
-    if endless and re.search(r"double free|corrupted size|(malloc|free|munmap_chunk)\(\): ", said):  # doctest's report of it may wait forever
-        code = -11
-    if code is None:
+    damaged = code in (None, -6, LEAKS) and re.search(HEAP, said)  # None: a report from such a heap may wait forever
+    if damaged:
+        lines += ["A memory access went wrong, and the heap is damaged: something was written outside of its array, or given back two times."]
+    elif code is None:
         lines += [f"It did not end within {limit:g} s: " + ("a loop that never ends, or one far too long." if busy else
                   "it waits for something that does not come, and does nothing.")]
     elif code == LEAKS and "LeakSanitizer" in said and not lines:
         lines, said = leak(said, build), ""
     elif code in (-4, -5):  # the compiler's trap (kv_lesson.cmake)
         lines += ["A sum, a difference or a product does not fit in its type."]
-    elif code == -6 and re.search(HEAP, said):
-        lines += ["The heap is damaged: something was written outside of its array, or given back two times."]
     elif code < 0 and code != -6:  # 6: abort, which comes with words
         lines += ["A memory access went wrong, so the program was ended: an index out of range, or a null pointer?"] if code in (
             -11, -7) else [f"The program was ended by signal {-code}."]
@@ -235,7 +234,7 @@ def run_case(binary, case, environment=None, limit=LIMIT_S):
     lines += ["It said:", *(f"  {line}" for line in words[:12])] if words else []
     found = [number for number in re.findall(r"(?<![\w.])-?\d{9,}(?!\w)", "\n".join(lines)) if number in PATTERNS]
     lines += [f"{found[0]} is {PATTERNS[found[0]]}"] if found else []
-    return Result(case, "fails", lines, code is None or code < 0 or bool(found), endless)
+    return Result(case, "fails", lines, bool(damaged or found) or code is None or code < 0, code is None)
 
 
 def leak(said, build):
