@@ -76,7 +76,7 @@ Words read(const Command& command, const Verb& verb) {
     min += many ? static_cast<size_t>(arg.min) : arg.otherwise ? 0 : 1;
     max += many ? static_cast<size_t>(arg.max) : 1;
   }
-  command.check_count(min, max);
+  command.check_count(min, max, "; write " + usage(verb));
   Words all;
   for (const Argument& arg : verb.args) {
     if (all.size() < command.args.size()) {
