@@ -73,7 +73,7 @@ SharedTierPage::SharedTierPage(const viz::PageContext& context)
         [this](auto& w) { return viz::why_not_come(shown_.asked, w[1].text); }},
        {"pass",
         {which, viz::number("COUNT", 1, 1000).or_else("1")},
-        "COUNT passes of a server; full blocks go to the store after each",
+        "let a server go on by COUNT; full blocks go to the store after each pass",
         [this](auto& w) {
           const PageServer& server = *servers_[w[0].number];
           const int64_t before = server.computed;
