@@ -75,9 +75,10 @@ size_t edit_distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
-/// "unknown option '--max-token'; did you mean --max-tokens? "
-std::string refusal(const CLI::App& app, const std::string& word) {
-  if (!word.starts_with('-')) return fmt::format("unexpected '{}'; ", word);
+/// "unknown option '--max-token'; did you mean --max-tokens? ./course run --help lists the options"
+[[noreturn]] void refuse_extra(const CLI::App& app, const std::string& word) {
+  const std::string help = app.get_name() + " --help lists the options";
+  if (!word.starts_with('-')) user_error("unexpected '{}'; {}", word, help);
   const std::string name = word.substr(0, word.find('='));
   std::string nearest;
   const size_t letters = name.size() - std::min(name.find_first_not_of('-'), name.size());
@@ -89,7 +90,7 @@ std::string refusal(const CLI::App& app, const std::string& word) {
     least = distance;
   }
   const std::string guess = nearest.empty() ? "" : fmt::format("did you mean {}? ", nearest);
-  return fmt::format("unknown option '{}'; {}", name, guess);
+  user_error("unknown option '{}'; {}{}", name, guess, help);
 }
 
 /// "1 to 8; default 4; only with --x"
@@ -297,9 +298,10 @@ bool CommandLine::parse(int argc, char** argv) {
     out.write(wrapped(app_->help(), help_columns()));
     return false;
   } catch (const CLI::ExtrasError&) {
-    user_error("{}{} --help lists the options", refusal(*app_, app_->remaining().front()),
-               app_->get_name());
+    refuse_extra(*app_, app_->remaining().front());
   } catch (const CLI::RequiredError& error) {
+    const std::vector<std::string> extras = app_->remaining();
+    if (!extras.empty() && extras[0].starts_with('-')) refuse_extra(*app_, extras[0]);  // its typo
     // "what is required": what has no dashes is named in capitals, as in the help
     std::string what = error.what();
     const std::string name = what.substr(0, what.find(' '));

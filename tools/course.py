@@ -170,7 +170,7 @@ class Call:
         elif self.wants_help or first in command.others:
             pass
         elif first and not first.startswith("-"):
-            wanted = " or ".join(["a lesson's number or name", *command.others])
+            wanted = ", or ".join(["a lesson's number or name", *command.others])
             meant = guess(first, [*command.others, *numbers, *options_in(explanation(self))])
             die(f"{command.name}: found '{first}', wanted {wanted};{meant} ./course help lists the lessons")
         elif command.words.startswith("N"):

@@ -76,7 +76,7 @@ Words read(const Command& command, const Verb& verb) {
     min += many ? static_cast<size_t>(arg.min) : arg.otherwise ? 0 : 1;
     max += many ? static_cast<size_t>(arg.max) : 1;
   }
-  command.check_count(min, max);
+  command.check_count(min, max, "; write " + usage(verb));
   Words all;
   for (const Argument& arg : verb.args) {
     if (all.size() < command.args.size()) {
@@ -93,14 +93,15 @@ Words read(const Command& command, const Verb& verb) {
 }
 
 /// The help of a verb as a sentence, with the words in their places: "A grows by 10."
-std::string told(const Verb& verb, const Words& given) {
+std::string told(const Verb& verb, const std::vector<std::string>& given) {
   std::istringstream in(verb.help);
   std::string told;
   for (std::string part; in >> part;) {
     const size_t end = part.find_last_not_of(",;:") + 1;
     const auto arg = std::ranges::find(verb.args, part.substr(0, end), &Argument::name);
     const auto i = static_cast<size_t>(arg - verb.args.begin());
-    if (i < given.size() && arg != verb.args.end()) part.replace(0, end, given[i].text);
+    if (arg != verb.args.end())
+      part.replace(0, end, i < given.size() ? given[i] : arg->otherwise.value_or(arg->name));
     told += (told.empty() ? "" : " ") + part;
   }
   if (!told.empty()) told[0] = static_cast<char>(std::toupper(told[0]));
@@ -283,14 +284,13 @@ void Page::row(Ui& ui, const std::vector<Button>& buttons, bool chooses) const {
     const std::string refusal = why_not(command);
     std::string tooltip = button.tooltip;
     if (const auto [verb, line] = find(command); verb != nullptr && tooltip.empty()) {
-      tooltip = told(*verb, refusal.empty() ? read(line, *verb) : Words());
+      tooltip = told(*verb, line.args);
     }
     if (button.key != 0) {
       tooltip += fmt::format(" Key: {}.", button.key);
       ui.underline(button.key);
     }
-    const bool is_large = button.key != 0;
-    if ((chooses || is_large) && holds(command)) ui.light();
+    if ((chooses || button.key != 0) && holds(command)) ui.light();
     if (button.asked && refusal.empty()) ui.fill();
     ui.button(button.name, button.label, button.command, tooltip, refusal);
   }

@@ -22,9 +22,9 @@ function row(file) {
   return { idea: found[1], minutes: Number(found[2]), lines: Number(found[3]) }
 }
 
-/** The README's first sentence below the line that says what it is, and its paths: [{name, text}]. */
+/** What the README says first: what the course is, and what hurts; and its paths: [{name, text}]. */
 export const front = {
-  sentence: readme.match(/^# .*\n+\*.*\*\n+([^]*?\.)\s/)[1].replace(/\s+/g, ' ').replace(/\*/g, ''),
+  sentences: readme.match(/^# .*\n+\*(.*)\*\n+([^]*?\.)\s/).slice(1).map((words) => words.replace(/\s+/g, ' ').replace(/\*/g, '')),
   paths: [...readme.match(/^## Three paths\n+([^]*?)\n## /m)[1].matchAll(/^- \*\*(.+?)\*\*[:,] (.*)$/gm)].map(([, name, text]) => ({ name, text })),
 }
 

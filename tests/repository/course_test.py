@@ -64,7 +64,7 @@ test lnog             | found 'lnog', wanted a lesson's number or name; did you 
 test 5 --lnog         | unknown option '--lnog'; did you mean --long\\?
 test -L cpu abc       | error: unexpected 'abc'; ./course test 5
 bench 3 --road        | error: ./course bench 3: no road here
-bench abc             | found 'abc', wanted a lesson's number or name or gpu;
+bench abc             | found 'abc', wanted a lesson's number or name, or gpu;
 kernel                | which lesson's\\? For example: ./course kernel 3;
 exercise --watch      | which lesson's\\? For example: ./course exercise 3;
 kernel 3 --race       | unknown option '--race'; did you mean --races\\?

@@ -69,8 +69,9 @@ TEST_CASE("a page's table says what a line means and what is wrong with it") {
   CHECK(page.answer("make A 16 hash") == "A=0 16=16 hash=1 4=4 ");
   CHECK(page.answer("make A 16 exact 9") == "A=0 16=16 exact=0 9=9 ");
   CHECK(page.answer("make all A B") == "A=0 B=0 ");
-  CHECK(page.answer("make all A B C D") == "line 3: make all wants 1 to 3 words after it, found 4");
-  CHECK(page.answer("make A 16") == "line 3: make wants 3 to 4 words after it, found 2");
+  CHECK(page.answer("make all A B C D") ==
+        "line 3: make all wants 1 to 3 words after it, found 4; write make all NAME ..");
+  CHECK(page.answer("make A 16").ends_with("found 2; write make NAME SIZE exact|hash [COUNT]"));
   CHECK(page.answer("make A 128 hash") == "line 3: make wants SIZE from 1 to 64, found 128");
   CHECK(page.answer("make A 12 hash") == "line 3: make wants a power of two as SIZE, found \"12\"");
   CHECK(page.answer("make A 16 has") == "line 3: make wants exact|hash, found \"has\"");
@@ -116,7 +117,7 @@ TEST_CASE("playing waits for what is on its way, and a step by hand is told why 
 TEST_CASE("buttons and fields of a page come from its table") {
   TablePage page;
   kvtest::FakeUi ui(page);
-  CHECK(ui.buttons().at("all").tooltip == "Every A.");
+  CHECK(ui.buttons().at("big").tooltip == "A gets 4 of 99.");  // refused, and yet as it would be
   CHECK(ui.reason("big") == "make wants SIZE from 1 to 64, found 99");
   CHECK(ui.reason("on") == "it is zero");
   CHECK(ui.buttons().at("form").command == "make Z 16 \"\" 4");

@@ -60,11 +60,11 @@ int64_t Command::number(size_t i, std::string_view what, int64_t min, int64_t ma
   return value;
 }
 
-void Command::check_count(size_t min, size_t max) const {
+void Command::check_count(size_t min, size_t max, const std::string& hint) const {
   if (args.size() >= min && args.size() <= max) return;
   const std::string wanted = min == max ? kv::count_of(static_cast<int64_t>(min), "word")
                                         : fmt::format("{} to {} words", min, max);
-  kv::user_error("{}{} wants {} after it, found {}", place(), verb, wanted, args.size());
+  kv::user_error("{}{} wants {} after it, found {}{}", place(), verb, wanted, args.size(), hint);
 }
 
 Command parse_command(std::string_view line, int number) {

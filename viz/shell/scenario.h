@@ -38,7 +38,7 @@ struct Command {
   /// Word i as a number in min..max. Throws kv::UserError with what was found and wanted.
   int64_t number(size_t i, std::string_view what, int64_t min, int64_t max) const;
   /// Throws kv::UserError unless there are between min and max words.
-  void check_count(size_t min, size_t max) const;
+  void check_count(size_t min, size_t max, const std::string& hint = "") const;
 };
 
 /// Throws kv::UserError for an unfinished quote. No verb: the line is empty or a comment.

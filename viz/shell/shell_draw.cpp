@@ -200,7 +200,7 @@ void Shell::draw_films(const Room& room, bool in_column) {
 void Shell::draw_controls() {
   Page& page = session().page();
   const bool live = page.why_not(parse_command("stop")).empty(), acts = !page.actions().empty();
-  if (live) ui_.hint("The engine runs. What can be changed here is back after Stop.");
+  if (live) ui_.hint("The engine runs. Stop brings the settings back.");
   if (!live && acts &&
       ui_.shell_button("more", shows_more_ ? "Less" : "More", "Rarer commands, and fields")) {
     shows_more_ = !shows_more_;

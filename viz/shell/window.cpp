@@ -41,9 +41,8 @@ std::string& last_error() {
 [[noreturn]] void no_window(const char* what) {
   const size_t end = last_error().find_last_not_of(' ') + 1;  // GLFW names a display without a name
   kv::user_error(
-      "{} ({}): is there a display? Without one, --headless plays a scenario and --screenshot "
-      "draws "
-      "it",
+      "{} ({}): is there a display? Without one, ./course web makes the visualizer for a browser, "
+      "and --headless with --screenshot FILE draws a page",
       what, end == 0 ? "no reason given" : last_error().substr(0, end));
 }
 

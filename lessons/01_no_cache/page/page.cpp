@@ -79,17 +79,17 @@ std::string NoCachePage::story() {
 std::vector<viz::Counter> NoCachePage::counters() const {
   const int64_t rows = std::accumulate(passes().begin(), passes().end(), int64_t{0});
   const int64_t needed = passes().empty() ? 0 : passes().back();  // the last runs each token once
-  return {
-      {"live", live_.running()},
-      {"tokens", live_.running() ? std::ssize(live_.tokens(0)) : 0},
-      {"generated", std::ssize(live_.generated())},
-      {"passes", std::ssize(passes()), "passes",
-       "Forward passes: one for each token that is drawn."},
-      {"rows", rows, "rows of K and V", "Rows that all passes computed together."},
-      {"needed", needed, "needed", "Rows that differ: one for each token that was run."},
-      {"again", rows - needed, "again", "Rows that had been computed before and were thrown away."},
-      viz::share("again_permille", rows - needed, rows, "share again",
-                 "Of the rows computed, those that had been there before.")};
+  return {{"live", live_.running()},
+          {"tokens", live_.running() ? std::ssize(live_.tokens(0)) : 0},
+          {"generated", std::ssize(live_.generated())},
+          {"passes", std::ssize(passes()), "passes",
+           "Forward passes: one for each token that is drawn."},
+          {"rows", rows, "rows of K and V", "Rows that all passes computed together."},
+          {"needed", needed, "needed", "Rows that differ: one for each token that was run."},
+          {"again", rows - needed, "computed again",
+           "Rows that had been computed before and were thrown away."},
+          viz::share("again_permille", rows - needed, rows, "of the rows",
+                     "Of the rows computed, those that had been there before.")};
 }
 
 void NoCachePage::check_invariants() const {

@@ -97,7 +97,7 @@ void FlatCachePage::declare_slabs() {
         [this](auto& w) {
           view_ = kSlabs;
           slabs_ = std::make_unique<SlabSimulator>(w[0].number, w[1].number);
-          return fmt::format("{} of {}, reserved and empty", kv::count_of(w[0].number, "slab"),
+          return fmt::format("{} of {}, reserved and empty.", kv::count_of(w[0].number, "slab"),
                              kv::count_of(w[1].number, "slot"));
         }}}));
 }
@@ -125,7 +125,7 @@ void FlatCachePage::declare_range() {
         "a slab for each sequence, or one range for all",
         [this](auto& w) {
           view_ = w[0].number;
-          return view_ == kSlabs ? "a slab for each sequence" : "one range for all requests";
+          return view_ == kSlabs ? "A slab for each sequence." : "One range for all requests.";
         },
         [this](auto& w) { return view_ == w[0].number ? "you are looking at it" : ""; }}}));
 }

@@ -62,7 +62,7 @@ FileTierPage::FileTierPage(const viz::PageContext& context)
         [this](auto& w) { return viz::why_not_come(shown_.asked, w[0].text); }},
        {"pass",
         {viz::number("COUNT", 1, 1000).or_else("1")},
-        "COUNT passes; what was offloaded is written to the file before the next one",
+        "let the server go on by COUNT; what was offloaded is written before its next pass",
         [this](auto& w) {
           const int64_t before = computed_;
           for (int i = 0; i < w[0].number && !process_->scheduler.idle(); ++i) pass();

@@ -73,7 +73,7 @@ SharedTierPage::SharedTierPage(const viz::PageContext& context)
         [this](auto& w) { return viz::why_not_come(shown_.asked, w[1].text); }},
        {"pass",
         {which, viz::number("COUNT", 1, 1000).or_else("1")},
-        "COUNT passes of a server; full blocks go to the store after each",
+        "let a server go on by COUNT; full blocks go to the store after each pass",
         [this](auto& w) {
           const PageServer& server = *servers_[w[0].number];
           const int64_t before = server.computed;
@@ -273,11 +273,11 @@ SharedMetrics SharedTierPage::metrics() const {
 std::vector<viz::Counter> SharedTierPage::counters() const {
   const SharedMetrics now = metrics();
   std::vector<viz::Counter> all{
-      {"put", now.num_put, "put", "Blocks that the servers have put into the store."},
+      {"put", now.num_put, "put in the store", "Blocks that the servers have put into the store."},
       {"fetched", now.num_fetched, "fetched", "Blocks that came from the store, whole."},
-      {"found", shown_.loaded, "found", "Tokens that requests did not compute."},
-      {"one.computed", servers_[0]->computed, "one computed", "Tokens, by server one."},
-      {"two.computed", servers_[1]->computed, "two computed", "Tokens, by server two."},
+      {"found", shown_.loaded, "tokens found", "Tokens that requests did not compute."},
+      {"one.computed", servers_[0]->computed, "computed by one", "Tokens, by server one."},
+      {"two.computed", servers_[1]->computed, "computed by two", "Tokens, by server two."},
       {"values", std::ssize(store_.values.values())},
       {"asked_for", now.num_queried},
       {"checked", now.num_checked},

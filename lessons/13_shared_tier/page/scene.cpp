@@ -104,7 +104,7 @@ viz::Scene SharedTierPage::scene(const viz::Room& room) {
   std::vector<viz::Chip> chips;
   for (const Asked& asked : now_.asked) {
     const int found = asked.num_cached;
-    chips.push_back({.text = fmt::format("{} {} on {}{}", asked.name, asked.doing,
+    chips.push_back({.text = fmt::format("{} {} at server {}{}", asked.name, asked.doing,
                                          asked.server == 0 ? "one" : "two",
                                          found > 0 ? fmt::format(": {} found", found) : ""),
                      .hue = asked.hue,
@@ -115,7 +115,7 @@ viz::Scene SharedTierPage::scene(const viz::Room& room) {
   const float legend = room.h - foot, pitch = (legend - top) / 3;
   const char* const titles[] = {
       "server one, its device",
-      store_.is_there ? "the store, and the ends of its names" : "the store, which does not answer",
+      store_.is_there ? "the store, and how each name ends" : "the store, which does not answer",
       "server two, its device"};
   for (size_t i = 0; i < 3; ++i) {
     const Shelf& shelf = now_.shelves[i];

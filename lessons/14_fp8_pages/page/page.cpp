@@ -88,11 +88,11 @@ Fp8Page::Fp8Page()
           if (shown_.tokens.size() == kTokens) return "the block is full";
           return numbers_of(viz::texts(w, 0)).empty() ? "a word is no number" : "";
         }},
-       viz::Verb{"rule",
-                 {viz::choice("token|block|one")},
-                 "an empty block, with a scale for each token; or one for the block, which "
-                 "grows; or scale 1",
-                 [this](auto& w) { return begin_with(static_cast<Rule>(w[0].number)); }}
+       viz::Verb{
+           "rule",
+           {viz::choice("token|block|one")},
+           "the block's tokens again: with a scale for each, or one for all, or scale 1",
+           [this](auto& w) { return write_all(shown_.tokens, static_cast<Rule>(w[0].number)); }}
            .holding_if([this](auto& w) { return shown_.rule == static_cast<Rule>(w[0].number); }),
        viz::Verb{"memory",
                  {viz::number("GIB", 1, 1024)},
@@ -104,16 +104,16 @@ Fp8Page::Fp8Page()
                                       kv::with_commas(shown_.tokens_in(true)));
                  }}
            .holding_if([this](auto& w) { return shown_.memory_gib == w[0].number; }),
-       {"forget", {}, "an empty block", [this](auto&) { return begin_with(shown_.rule); }}});
+       {"forget", {}, "an empty block", [this](auto&) { return write_all({}, shown_.rule); }}});
   reset();
 }
 
-std::string Fp8Page::begin_with(Rule rule) {
-  const int memory = shown_.memory_gib;
-  reset();
+std::string Fp8Page::write_all(std::vector<ShownToken> tokens, Rule rule) {
+  shown_.tokens.clear();
   shown_.rule = rule;
-  shown_.memory_gib = memory;
-  return shown_.reason = fmt::format("An empty block, with {}.", kGives[static_cast<int>(rule)]);
+  shown_.reason = fmt::format("An empty block, with {}.", kGives[static_cast<int>(rule)]);
+  for (const ShownToken& token : tokens) write(token.numbers);
+  return shown_.reason;
 }
 
 std::string Fp8Page::write(const std::vector<float>& numbers) {

@@ -50,7 +50,7 @@ class Fp8Page : public viz::Page {
 
  private:
   std::string write(const std::vector<float>& numbers);
-  std::string begin_with(Rule rule);
+  std::string write_all(std::vector<ShownToken> tokens, Rule rule);
 
   Shown shown_;
 };

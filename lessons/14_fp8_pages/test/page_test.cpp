@@ -19,7 +19,7 @@ void run(lesson14::Fp8Page& page, const std::string& line) {
 TEST_CASE("a token's codes stay as they are, unless its block has one scale") {
   lesson14::Fp8Page page;
   for (const bool by_block : {false, true}) {
-    run(page, by_block ? "rule block" : "rule token");
+    for (const char* line : {"forget", by_block ? "rule block" : "rule token"}) run(page, line);
     run(page, "write 0.3 -0.13 0.02 0.4");
     CHECK(page.counter("exponent") == -10);
     run(page, "write 300 -13 0.2 4000");
@@ -29,6 +29,8 @@ TEST_CASE("a token's codes stay as they are, unless its block has one scale") {
     CHECK(page.counter("changed") == 0);
     CHECK(page.counter("exponent") == (by_block ? 4 : -7));
   }
+  run(page, "rule token");  // the same tokens again
+  CHECK(page.counter("exponent") == -7);
 }
 
 TEST_CASE("scale 1 saturates, and what is no number is refused") {
@@ -49,7 +51,6 @@ TEST_CASE("scale 1 saturates, and what is no number is refused") {
 TEST_CASE("the form writes a token with the numbers that stand in its field") {
   lesson14::Fp8Page page;
   kvtest::FakeUi ui(page);
-  CHECK(ui.reason("write").empty());
   ui.click("write");
   CHECK(page.counter("tokens") == 1);
 }
@@ -66,9 +67,8 @@ TEST_CASE("a number that is lost and has another code shows both") {
 
 TEST_CASE("a bar is as long as it has tokens, whatever the memory") {
   lesson14::Fp8Page page;
-  const viz::Room room{860, 420};
   const auto length_per_token = [&](const char* format) {
-    const viz::Scene scene = page.scene(room);
+    const viz::Scene scene = page.scene({860, 420});
     for (const std::string& fault : viz::layout_faults(scene)) FAIL_CHECK(fault);
     const auto tokens = static_cast<double>(*page.counter(std::string(format) + "_tokens"));
     return static_cast<double>(scene.find(format)->at.w) / tokens;
@@ -85,9 +85,9 @@ TEST_CASE("a bar is as long as it has tokens, whatever the memory") {
 
 TEST_CASE("the picture fits its room") {
   lesson14::Fp8Page page;
-  run(page, "rule block");
-  for (const char* line : {"write 3 -1.3 0.2 40 300 0.01", "write 0.003 -0.0013 0.0002 0.04",
-                           "write 4e30 -1e-30", "write 123456 -123456 1.2345e-9"}) {
+  for (const char* line :
+       {"rule block", "write 3 -1.3 0.2 40 300 0.01", "write 0.003 -0.0013 0.0002 0.04",
+        "write 4e30 -1e-30", "write 123456 -123456 1.2345e-9"}) {
     run(page, line);
     for (const viz::Room& room : {viz::Room{560, 330}, {860, 420}, {2300, 1200}, {357, 700}}) {
       for (const std::string& fault : viz::layout_faults(page.scene(room))) FAIL_CHECK(fault);
