@@ -214,7 +214,7 @@ void HostTierManager::check() const {
   count_tables(num_holders);
   for (const Load& load : loads_) {
     for (const int32_t block : load.block_ids) ++num_holders[block];
-    if (load.tokens.size() < load.block_ids.size() * static_cast<size_t>(block_size())) {
+    if (std::ssize(load.tokens) < std::ssize(load.block_ids) * block_size()) {
       throw std::logic_error(fmt::format("a load of {} blocks has {} tokens", load.block_ids.size(),
                                          load.tokens.size()));
     }
