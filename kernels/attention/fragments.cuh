@@ -79,8 +79,8 @@ __device__ inline uint2 query_part(const bf16* row, int i, int t) {
 template <int kHeadDim>
 using QueryRows = uint2[kRowSteps<kHeadDim>][2];
 
-/// Adds one step to the scores of 16 pairs and 8 keys. q: of pairs quad and quad + 8; k: of key
-/// quad.
+/// For 16 pairs, 8 keys and the 16 elements e of a step: s[pair][key] += Q[pair][e] * K[key][e].
+/// This lane's q: of pairs quad and quad + 8; k: of key quad.
 __device__ inline void score_step(float (&c)[4], const uint2 (&q)[2], const uint2& k) {
   mma_step(c, q[0].x, q[1].x, q[0].y, q[1].y, k.x, k.y);
 }

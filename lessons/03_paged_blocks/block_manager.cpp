@@ -6,6 +6,7 @@
 #include <vector>
 
 namespace lesson03 {
+
 BlockManager::BlockManager(int num_blocks, int block_size)
     : block_size_(BlockTable(block_size).block_size()), pool_(num_blocks) {}
 

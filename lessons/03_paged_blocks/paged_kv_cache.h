@@ -17,8 +17,7 @@ namespace lesson03 {
 /// activation_dtype(device). A block id means the same block in every layer.
 class PagedKvCache {
  public:
-  /// Throws DeviceError if the memory cannot be allocated. num_blocks and block_size are at least
-  /// 1.
+  /// Throws DeviceError if the memory cannot be allocated. Both numbers are at least 1.
   PagedKvCache(const kv::ModelConfig& config, const kv::Stream& stream, int num_blocks,
                int block_size)
       : bytes_per_token_(

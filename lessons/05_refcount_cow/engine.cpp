@@ -32,8 +32,7 @@ void SharingEngine::make_cache(std::span<const kv::Request> requests) {
     attention_.reset();
     cache_.reset();  // frees the old blocks before the new ones are allocated
     cache_.emplace(model_->config(), model_->stream(), num_blocks, options_.block_size);
-    // Blocks are copied whole: unwritten slots need a value, because tools report reads of
-    // uninitialized memory.
+    // Blocks are copied whole, with slots that nobody has written yet: these need a value, too.
     if (model_->device() == kv::Device::kCuda) lesson03::fill_blocks(*cache_, 0, model_->stream());
     regions_.emplace(regions_of(*cache_, model_->stream()));
     attention_.emplace(model_->config(), *cache_);

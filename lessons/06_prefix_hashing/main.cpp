@@ -120,7 +120,7 @@ void serve_after(kv::Records& rows, kv::Model& model, const std::array<kv::Reque
   engine.generate({&ab[0], 1});
   const uint64_t logits = lesson06::generate_in(blocks, engine, ab[1]).completions[0].logits_xxh64;
   lesson06::generate_in(right_blocks, alone, ab[1]);
-  const size_t num_full = ab[1].prompt.size() / static_cast<size_t>(pool.block_size);
+  const size_t num_full = ab[1].prompt.size() / pool.block_size;
   std::vector<lesson06::BlockPair> pairs;  // the full blocks of B's prompt
   for (size_t i = 0; i < num_full; ++i) pairs.push_back({blocks[i], right_blocks[i]});
   const lesson06::BlockRegions first = lesson05::regions_of(*engine.cache(), model.stream());

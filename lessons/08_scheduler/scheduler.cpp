@@ -36,13 +36,12 @@ void Scheduler::submit(int64_t id, std::span<const int32_t> prompt, int max_toke
   request.id = id;
   request.arrival = num_submitted_;
   request.options = std::move(options);
-  request.tokens.reserve(prompt.size() + static_cast<size_t>(max_tokens));
+  request.tokens.reserve(prompt.size() + max_tokens);
   request.tokens.assign(prompt.begin(), prompt.end());
   request.num_prompt = static_cast<int>(prompt.size());
   request.max_tokens = max_tokens;
   request.hashes = BlockHashes(std::exchange(request.options.extra_keys, {}));
-  request.hashes.reserve(request.tokens.capacity() /
-                         static_cast<size_t>(manager_->pool().block_size()));
+  request.hashes.reserve(request.tokens.capacity() / manager_->pool().block_size());
   requests_.emplace(id, queue.begin());
   // From here on nothing allocates for this request, and nothing can fail.
   ++num_submitted_;

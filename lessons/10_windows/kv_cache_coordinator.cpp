@@ -161,11 +161,11 @@ int64_t KvCacheCoordinator::num_slots_used() const {
 }
 
 const BlockTable& KvCacheCoordinator::table(int64_t id, int group) const {
-  return group == 0 ? full_.table(id) : sliding_.at(static_cast<size_t>(group) - 1).table(id);
+  return group == 0 ? full_.table(id) : sliding_.at(group - 1).table(id);
 }
 
 int KvCacheCoordinator::first_block(int64_t id, int group) const {
-  return group == 0 ? 0 : sliding_.at(static_cast<size_t>(group) - 1).first_block(id);
+  return group == 0 ? 0 : sliding_.at(group - 1).first_block(id);
 }
 
 void KvCacheCoordinator::check() const {

@@ -21,8 +21,7 @@ using lesson06::ComputedBlocks;
 using lesson06::KvCacheManager;
 
 /// Has lesson 06's manager for group 0, which proves every prefix, and a SlidingWindowManager for
-/// each other group. Its functions do for all groups
-/// together what lesson 06's do for one.
+/// each other group. Its functions do for all groups together what lesson 06's do for one.
 ///
 /// ComputedBlocks::block_ids are here [num_groups, chain.num_blocks], group after group.
 class KvCacheCoordinator {

@@ -53,8 +53,8 @@ void SlidingWindowManager::add(int64_t id, std::span<const int32_t> entries) {
   // Null blocks are at the front and nowhere else.
   const auto num_null = static_cast<int>(std::ranges::count(entries, kNull));
   Request added{.table = BlockTable(pool_->block_size()), .num_null = num_null, .num_cached = size};
-  added.table.reserve(
-      pool_->num_blocks());  // enough: group 0's table is as long, without null blocks
+  // Enough, as group 0's table is as long and has no null blocks.
+  added.table.reserve(pool_->num_blocks());
   added.table.extend(size * pool_->block_size(), entries);
   requests_.emplace(id, std::move(added));
 }
@@ -62,9 +62,7 @@ void SlidingWindowManager::add(int64_t id, std::span<const int32_t> entries) {
 std::span<const int32_t> SlidingWindowManager::skipped_blocks(int64_t id, int num_computed) const {
   const Request& of = request(id);
   const int end = num_skipped_tokens(num_computed) / pool_->block_size();
-  const size_t first = of.num_null;
-  return of.table.block_ids().subspan(first,
-                                      static_cast<size_t>(std::max(end, of.num_null)) - first);
+  return of.table.block_ids().subspan(of.num_null, std::max(end, of.num_null) - of.num_null);
 }
 
 void SlidingWindowManager::remove_skipped_blocks(int64_t id, int num_computed) {

@@ -14,10 +14,10 @@ bool is_worth_loading(LoadPolicy policy, const Rates& rates, int block_size) {
 
 void load_waiting(const Scheduler& scheduler, HostTierManager& manager) {
   int64_t room = manager.pool().num_free();
-  auto may_start = scheduler.options().max_running - std::ssize(scheduler.running());
+  auto free_places = scheduler.options().max_running - std::ssize(scheduler.running());
   for (const int64_t id : scheduler.waiting()) {
     const lesson08::ScheduledRequest& request = scheduler.request(id);
-    if (may_start-- <= 0 || request.options.skip_reading_prefix_cache) return;
+    if (free_places-- <= 0 || request.options.skip_reading_prefix_cache) return;
     BlockHashes hashes = request.hashes;
     const ComputedBlocks computed = manager.get_computed_blocks(request.tokens, hashes);
     room -= manager.num_blocks_to_start(id, computed, static_cast<int>(request.tokens.size()));

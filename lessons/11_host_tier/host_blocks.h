@@ -24,13 +24,13 @@ class HostBlocks {
   HostBlocks(int64_t bytes_per_block, kv::Device device, int num_ids)
       : num_ids_(num_ids),
         bytes_per_block_(bytes_per_block),
-        buffer_(device, static_cast<size_t>(num_ids) * bytes_per_block_) {}
+        buffer_(device, num_ids * bytes_per_block_) {}
 
   int num_ids() const { return num_ids_; }
   size_t bytes_per_block() const { return bytes_per_block_; }
   std::byte* data() const { return buffer_.as<std::byte>(); }
   std::span<std::byte> block(int32_t id) const {
-    return {data() + static_cast<size_t>(id) * bytes_per_block_, bytes_per_block_};
+    return {data() + id * bytes_per_block_, bytes_per_block_};
   }
 
  private:

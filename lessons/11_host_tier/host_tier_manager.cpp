@@ -37,32 +37,19 @@ HostTierManager::HostTierManager(DevicePool& device, BlockPool& host, Transfers&
   device.share_prefixes(host);
 }
 
-void HostTierManager::finish_loads() {
-  if (!loads_.empty()) transfers_.wait(loads_.back().job);
-  complete();
-}
-
-std::vector<int32_t> HostTierManager::find_in_host(std::span<const int32_t> tokens,
-                                                   const BlockHashes& hashes,
-                                                   const ComputedBlocks& computed) const {
-  std::vector<int32_t> found;
-  if (computed.num_queried == 0) return found;  // without caching nothing is found
-  lesson06::PrefixChain chain = computed.chain;
-  while ((chain.num_blocks + 1) * block_size() < std::ssize(tokens)) {
-    const CachedBlock* const match =
-        host_.index().find(next_key(chain, tokens, hashes, block_size()));
-    if (match == nullptr) break;
-    found.push_back(match->id);
-    chain = {chain.num_blocks + 1, match->prefix};
+void HostTierManager::complete() {
+  done_ = transfers_.completed();
+  for (; !loads_.empty() && loads_.front().job <= done_; loads_.pop_front()) {
+    Load& load = loads_.front();
+    while (load.chain.num_blocks < std::ssize(load.block_ids)) {  // again from here if this fails
+      const int32_t block = load.block_ids[load.chain.num_blocks];
+      const BlockKey key = next_key(load.chain, load.tokens, load.hashes, block_size());
+      load.chain = {load.chain.num_blocks + 1, device_.cache_full_block(block, key)};
+      was_loaded_[block] = true;
+    }
+    device_.free_blocks(load.block_ids);
   }
-  return found;
-}
-
-int64_t HostTierManager::num_blocks_to_start(int64_t id, const ComputedBlocks& computed,
-                                             int num_tokens) const {
-  const auto waiting = loading_.find(id);
-  const int num_loading = waiting == loading_.end() ? 0 : waiting->second.num_blocks;
-  return num_blocks_to_allocate(computed, num_tokens - computed.num_tokens) - num_loading;
+  std::erase_if(loading_, [&](const auto& waits) { return waits.second.job <= done_; });
 }
 
 void HostTierManager::load(int64_t id, std::span<const int32_t> tokens, const BlockHashes& hashes,
@@ -112,21 +99,6 @@ void HostTierManager::start(Load load) {
   for (auto id = host_ids.rbegin(); id != host_ids.rend(); ++id) {
     mark_most_recent(*id);  // the tail goes first
   }
-}
-
-void HostTierManager::complete() {
-  done_ = transfers_.completed();
-  for (; !loads_.empty() && loads_.front().job <= done_; loads_.pop_front()) {
-    Load& load = loads_.front();
-    while (load.chain.num_blocks < std::ssize(load.block_ids)) {  // again from here if this fails
-      const int32_t block = load.block_ids[load.chain.num_blocks];
-      const BlockKey key = next_key(load.chain, load.tokens, load.hashes, block_size());
-      load.chain = {load.chain.num_blocks + 1, device_.cache_full_block(block, key)};
-      was_loaded_[block] = true;
-    }
-    device_.free_blocks(load.block_ids);
-  }
-  std::erase_if(loading_, [&](const auto& waits) { return waits.second.job <= done_; });
 }
 
 /// Splits victims: those whose content the host lacks, each content once, and the host's copies of
@@ -198,13 +170,41 @@ std::optional<std::span<const int32_t>> HostTierManager::allocate_slots(
   return blocks;
 }
 
+bool HostTierManager::reset_prefix_cache() {
+  finish_loads();
+  return KvCacheManager::reset_prefix_cache() && host_.reset_prefix_cache();
+}
+
+std::vector<int32_t> HostTierManager::find_in_host(std::span<const int32_t> tokens,
+                                                   const BlockHashes& hashes,
+                                                   const ComputedBlocks& computed) const {
+  std::vector<int32_t> found;
+  if (computed.num_queried == 0) return found;  // without caching nothing is found
+  lesson06::PrefixChain chain = computed.chain;
+  while ((chain.num_blocks + 1) * block_size() < std::ssize(tokens)) {
+    const CachedBlock* const match =
+        host_.index().find(next_key(chain, tokens, hashes, block_size()));
+    if (match == nullptr) break;
+    found.push_back(match->id);
+    chain = {chain.num_blocks + 1, match->prefix};
+  }
+  return found;
+}
+
+int64_t HostTierManager::num_blocks_to_start(int64_t id, const ComputedBlocks& computed,
+                                             int num_tokens) const {
+  const auto waiting = loading_.find(id);
+  const int num_loading = waiting == loading_.end() ? 0 : waiting->second.num_blocks;
+  return num_blocks_to_allocate(computed, num_tokens - computed.num_tokens) - num_loading;
+}
+
 void HostTierManager::wait_for_load() {
   if (!loads_.empty()) transfers_.wait(loads_.front().job);
 }
 
-bool HostTierManager::reset_prefix_cache() {
-  finish_loads();
-  return KvCacheManager::reset_prefix_cache() && host_.reset_prefix_cache();
+void HostTierManager::finish_loads() {
+  if (!loads_.empty()) transfers_.wait(loads_.back().job);
+  complete();
 }
 
 void HostTierManager::check() const {
@@ -214,7 +214,7 @@ void HostTierManager::check() const {
   count_tables(num_holders);
   for (const Load& load : loads_) {
     for (const int32_t block : load.block_ids) ++num_holders[block];
-    if (load.tokens.size() < load.block_ids.size() * static_cast<size_t>(block_size())) {
+    if (std::ssize(load.tokens) < std::ssize(load.block_ids) * block_size()) {
       throw std::logic_error(fmt::format("a load of {} blocks has {} tokens", load.block_ids.size(),
                                          load.tokens.size()));
     }

@@ -26,7 +26,7 @@ class CheckedSwapper final : public lesson11::Transfers {
         pool_(pool),
         passes_(passes),
         swapper_(regions, host, passes),
-        computed_(passes.device(), static_cast<size_t>(host.num_ids()) * sizeof(uint64_t)),
+        computed_(passes.device(), host.num_ids() * sizeof(uint64_t)),
         loaded_(passes.device(), computed_.bytes()) {
     loads_.reserve(regions.num_blocks());
   }

@@ -145,7 +145,7 @@ void SharedTier::take_lookup(std::list<Trip> lookup) {
     return;
   }
   fetch.names.resize(num_blocks);
-  fetch.tokens.resize(num_blocks * static_cast<size_t>(regions_.block_size()));
+  fetch.tokens.resize(num_blocks * regions_.block_size());
   fetch.host_ids.resize(num_blocks);
   const int every = options_.check_every;
   fetch.wants_digests = every > 0 && ++num_answered_ % every == 0;
@@ -231,7 +231,7 @@ void SharedTier::add_chunk(int64_t id, std::span<const int32_t> tokens, int begi
       continue;
     }
     const size_t index = i;
-    const auto own = tokens.subspan(index * static_cast<size_t>(size), size);
+    const auto own = tokens.subspan(index * size, size);
     Put put{.name = request.names[index], .tokens = {own.begin(), own.end()}};
     if (const auto wanted = request.to_check.extract(put.name)) put.stored = wanted.mapped();
     moves_.push_back({.device = blocks[index]});

@@ -108,7 +108,7 @@ __device__ inline ComingRows start_tile(ManyTile<kHeadDim>& tile, const RowsBy<R
   return {};
 }
 
-/// acc = P V over the tile's keys, from zero. All columns are in flight at once.
+/// For each key: acc[pair][e] += P[pair][key] * V[key][e], from zero. All e are in flight at once.
 template <int kHeadDim>
 __device__ inline void weigh_all_columns(const ManyTile<kHeadDim>& tile,
                                          const uint32_t (&p)[kQuarters][4],

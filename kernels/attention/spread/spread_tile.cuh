@@ -157,7 +157,7 @@ __device__ inline void weigh_quarter(const Share& share, const int (&visible)[2]
       shared.l[quad + 8 * h] = l;
     }
   }
-  float acc[Share::kColumns][4] = {};
+  float acc[Share::kColumns][4] = {};  // for each key: acc[pair][e] += P[pair][key] * V[key][e]
 #pragma unroll
   for (int i = 0; i < kQuarters; ++i) {
     const uint4 p = shared.p[i][lane];

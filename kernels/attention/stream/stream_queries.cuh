@@ -13,7 +13,7 @@
 
 namespace kv::attention {
 
-/// acc = P V over the tile's keys, from zero. Two columns at a time: few registers.
+/// For each key: acc[pair][e] += P[pair][key] * V[key][e], from zero. 16 e at once: few registers.
 template <int kHeadDim, int kHalves>
 __device__ inline void weigh_two_columns_at_a_time(const StreamTile<kHeadDim>& tile,
                                                    const uint32_t (&p)[kQuarters][4],
