@@ -68,7 +68,7 @@ void Shell::draw_page_tabs(float width) {
   size_t first = 0, end = tabs_.size();
   bool titled = true;
   const auto fits = [&] {
-    float used = first == 0 && end == tabs_.size() ? 0 : button_width("..") + style.ItemSpacing.x;
+    float used = first == 0 && end == tabs_.size() ? 0 : button_width("All") + style.ItemSpacing.x;
     for (size_t i = first; i < end; ++i) {
       const PageInfo info = tabs_[i].page().info();
       used += button_width(titled || i == current_ ? label_of(info) : info.lesson);
@@ -88,7 +88,7 @@ void Shell::draw_page_tabs(float width) {
     ImGui::SameLine();
   }
   if (end - first < tabs_.size()) {
-    if (ui_.shell_button("all tabs", "..", "All pages")) listing_ = !listing_;
+    if (ui_.shell_button("all tabs", "All", "All pages")) listing_ = !listing_;
   }
   if (tight) ImGui::PopStyleVar(2);
 }
@@ -153,7 +153,7 @@ void Shell::draw_main(const WindowLayout& layout, double seconds) {
 /// Over the end of what is seen of a page: what is below it, and a way there.
 void Shell::draw_way_down(const Place& page) {
   const bool has_films = session().scenario() == nullptr && !tab().films.empty();
-  const std::string label = has_films ? "\u2193 Controls, films" : "\u2193 Controls";
+  const std::string label = has_films ? "\u2193 Films, more" : "\u2193 More";
   const float wide = button_width(label) / ui_.scale();
   begin("way down", {page.right() - 18 - wide, page.bottom() - kFinger, wide, kFinger}, false,
         kFixed);
