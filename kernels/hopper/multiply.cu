@@ -45,17 +45,15 @@ void warpgroups_of(const ProductArgs& product, const Stream& stream) {
   warpgroups<WarpgroupShape<kOutputs, 128, kCtas>>(product, stream);
 }
 
-}  // namespace
-
-bool multiply(const ProductArgs& product, const Stream& stream) {
-  if (!is_here() || product.k % kChunkCols != 0) return false;
+/// Launches the tiles that are expected to be fastest.
+void launch_tiles(const ProductArgs& product, const Stream& stream) {
   const auto tiles = [&](int outputs) {
     return divide_up(product.num_strips * kTileRows, outputs) * divide_up(product.num_rows, 128);
   };
   // Several CTAs share a tile if tiles are few and K is long: at least eight chunks for each CTA.
   const int shares = std::min(product.k / (kLaterChunks * kChunkCols), num_sms() / tiles(32));
-  if (shares >= 3) return warpgroups_of<32, 3>(product, stream), true;
-  if (shares == 2) return warpgroups_of<32, 2>(product, stream), true;
+  if (shares >= 3) return warpgroups_of<32, 3>(product, stream);
+  if (shares == 2) return warpgroups_of<32, 2>(product, stream);
   // Otherwise the tile size with the lowest cost. A CTA's round costs its outputs and a constant.
   const auto cost = [&](int outputs) {
     return divide_up(tiles(outputs), num_sms()) * (outputs + 40);
@@ -70,13 +68,21 @@ bool multiply(const ProductArgs& product, const Stream& stream) {
   const int squares =
       divide_up(product.num_strips * kTileRows, 64) * divide_up(product.num_rows, 64);
   if (best == 32 && !few && squares <= num_sms()) {
-    return warpgroups<WarpgroupShape<64, 64>>(product, stream), true;
+    return warpgroups<WarpgroupShape<64, 64>>(product, stream);
   }
-  if (best == 32) return warpgroups_of<32, 1>(product, stream), true;
-  if (best == 64) return warpgroups_of<64, 1>(product, stream), true;
-  if (best == 96) return warpgroups_of<96, 1>(product, stream), true;
-  if (best == 128) return warpgroups_of<128, 1>(product, stream), true;
-  return warpgroups_of<192, 1>(product, stream), true;
+  if (best == 32) return warpgroups_of<32, 1>(product, stream);
+  if (best == 64) return warpgroups_of<64, 1>(product, stream);
+  if (best == 96) return warpgroups_of<96, 1>(product, stream);
+  if (best == 128) return warpgroups_of<128, 1>(product, stream);
+  return warpgroups_of<192, 1>(product, stream);
+}
+
+}  // namespace
+
+bool multiply(const ProductArgs& product, const Stream& stream) {
+  if (!is_here() || product.k % kChunkCols != 0) return false;
+  launch_tiles(product, stream);
+  return true;
 }
 
 }  // namespace kv::hopper
