@@ -44,7 +44,7 @@ void launch_warpgroups(const Queries& queries, const Address& address, const Str
       : launch_groups<kHeadDim, 1>(queries, tiles_of(address), stream);
 }
 
-template <int kHeadDim, int kHeads, class Address>
+template <int kHeadDim, int kHeads, bool kWindow, class Address>
 void launch_runs_of_heads(const Queries& queries, const Plan& plan, const Address& address,
                           void* workspace, const Stream& stream) {
   using Shape = RunShape<kHeads>;
@@ -52,7 +52,8 @@ void launch_runs_of_heads(const Queries& queries, const Plan& plan, const Addres
       sizeof(RunShared<kHeadDim, RunSlots<kHeadDim, kHeads, kHasCodes<Address>>>);
   static_assert(Shape::kCtas * (kSharedBytes + 1024) <= 228 * 1024);
   const auto tiles = run_tiles_of(address, kHeads * kHeadDim);
-  const auto kernel = run_queries_kernel<kHeadDim, kHeads, decltype(run_tiles_of(address, 0))>;
+  const auto kernel =
+      run_queries_kernel<kHeadDim, kHeads, kWindow, decltype(run_tiles_of(address, 0))>;
   [[maybe_unused]] static const bool ready = ask_for_shared(kernel, kSharedBytes);
   const int parts = queries.num_kv_heads / kHeads;
   const int ctas = std::max(1, cuda_backend::num_sms() * Shape::kCtas / parts);
@@ -71,17 +72,30 @@ void launch_runs_of_heads(const Queries& queries, const Plan& plan, const Addres
 }
 
 /// Path kRuns.
+template <int kHeadDim, bool kWindow, class Address>
+void launch_runs_of(const Queries& queries, const Plan& plan, const Address& address,
+                    void* workspace, const Stream& stream) {
+  const int heads = run_heads(queries.num_kv_heads, kHasCodes<Address>);
+  if (heads == 8) {
+    launch_runs_of_heads<kHeadDim, 8, kWindow>(queries, plan, address, workspace, stream);
+  } else if (heads == 4) {
+    launch_runs_of_heads<kHeadDim, 4, kWindow>(queries, plan, address, workspace, stream);
+  } else if constexpr (kHasCodes<Address>) {
+    launch_runs_of_heads<kHeadDim, 2, kWindow>(queries, plan, address, workspace, stream);
+  }
+}
+
+/// Warps that widen codes have no time to ask for a window that is not there. Those of rows in bf16
+/// wait for memory anyway, and one kernel serves both.
 template <int kHeadDim, class Address>
 void launch_runs(const Queries& queries, const Plan& plan, const Address& address, void* workspace,
                  const Stream& stream) {
-  const int heads = run_heads(queries.num_kv_heads, kHasCodes<Address>);
-  if (heads == 8) {
-    launch_runs_of_heads<kHeadDim, 8>(queries, plan, address, workspace, stream);
-  } else if (heads == 4) {
-    launch_runs_of_heads<kHeadDim, 4>(queries, plan, address, workspace, stream);
-  } else if constexpr (kHasCodes<Address>) {
-    launch_runs_of_heads<kHeadDim, 2>(queries, plan, address, workspace, stream);
+  if constexpr (kHasCodes<Address>) {
+    if (queries.window == 0) {
+      return launch_runs_of<kHeadDim, false>(queries, plan, address, workspace, stream);
+    }
   }
+  launch_runs_of<kHeadDim, true>(queries, plan, address, workspace, stream);
 }
 
 /// Attention of a pass with many queries for each sequence, over rows in bf16 or over codes.

@@ -17,17 +17,20 @@ using kv::attention::kGroupTiles;
 using kv::attention::kTileTokens;
 
 int divide_up(int a, int b) { return (a + b - 1) / b; }
-int tiles_of(int len) { return divide_up(len, kTileTokens); }
-int groups_of(int len) { return divide_up(tiles_of(len), kGroupTiles); }
+/// Tiles from the first group on of which the last token sees a key.
+int tiles_of(int len, int window) {
+  const int first_group = kv::attention::first_key(len - 1, window) / kv::attention::kGroupTokens;
+  return divide_up(len, kTileTokens) - first_group * kGroupTiles;
+}
 
 /// The pieces of a pass of one query each, in order; a length of 0 is a place without a sequence.
-std::vector<PieceOfCta> pieces_of(const std::vector<int>& lengths, int num_ctas) {
+std::vector<PieceOfCta> pieces_of(const std::vector<int>& lengths, int num_ctas, int window) {
   const kv::Stream stream(kv::Device::kCuda);
   std::vector<int32_t> first_row{0};
   int most = 1;
   for (const int len : lengths) {
     first_row.push_back(first_row.back() + (len > 0 ? 1 : 0));
-    most += groups_of(len);
+    most += divide_up(len, kv::attention::kGroupTokens);
   }
   const auto rows = kv::to_device<int32_t>(first_row, stream);
   const auto lens = kv::to_device<int32_t>(lengths, stream);
@@ -38,7 +41,8 @@ std::vector<PieceOfCta> pieces_of(const std::vector<int>& lengths, int num_ctas)
                              .num_seqs = static_cast<int>(lengths.size()),
                              .num_heads = 8,
                              .num_kv_heads = 8,
-                             .head_dim = 64},
+                             .head_dim = 64,
+                             .window = window},
                             num_ctas, found.as<PieceOfCta>(), count.as<int>(), stream);
   const auto num = static_cast<size_t>(kvtest::download<int>(count.data(), 1, stream)[0]);
   std::vector<PieceOfCta> pieces = kvtest::download<PieceOfCta>(found.data(), num, stream);
@@ -46,19 +50,21 @@ std::vector<PieceOfCta> pieces_of(const std::vector<int>& lengths, int num_ctas)
   return pieces;
 }
 
-void check_runs(const std::vector<int>& lengths, int num_ctas) {
+void check_runs(const std::vector<int>& lengths, int num_ctas, int window = 0) {
   CAPTURE(lengths.size());
   CAPTURE(num_ctas);
-  const std::vector<PieceOfCta> pieces = pieces_of(lengths, num_ctas);
+  CAPTURE(window);
+  const std::vector<PieceOfCta> pieces = pieces_of(lengths, num_ctas, window);
   std::vector<int> tiles(static_cast<size_t>(num_ctas), 0);
   size_t at = 0;
   int cta = 0, all_tiles = 0, all_groups = 0;
   for (size_t seq = 0; seq < lengths.size(); ++seq) {
-    const int len = lengths[seq];
-    all_tiles += tiles_of(len);
-    all_groups += groups_of(len);
+    const int tiles_here = tiles_of(lengths[seq], window);
+    const int groups_here = divide_up(tiles_here, kGroupTiles);
+    all_tiles += tiles_here;
+    all_groups += groups_here;
     const size_t first = at;
-    for (int group = 0; group < groups_of(len); group = pieces[at++].end) {
+    for (int group = 0; group < groups_here; group = pieces[at++].end) {
       REQUIRE(at < pieces.size());
       const PieceOfCta& piece = pieces[at];
       REQUIRE(piece.seq == static_cast<int>(seq));
@@ -67,7 +73,7 @@ void check_runs(const std::vector<int>& lengths, int num_ctas) {
       CHECK(piece.cta >= cta);
       cta = piece.cta;
       tiles[static_cast<size_t>(cta)] +=
-          std::min(piece.end * kGroupTiles, tiles_of(len)) - piece.begin * kGroupTiles;
+          std::min(piece.end * kGroupTiles, tiles_here) - piece.begin * kGroupTiles;
       CHECK(piece.first_groups == pieces[first].end);
     }
     for (size_t i = first; i < at; ++i) CHECK(pieces[i].num_pieces == static_cast<int>(at - first));
@@ -107,5 +113,6 @@ TEST_CASE("runs: random lengths") {
     const int longest = 1 + below(3000);
     for (int& len : lengths) len = below(longest);
     check_runs(lengths, i % 2 == 0 ? 132 : 1 + below(140));
+    check_runs(lengths, 132, 1 + below(longest));
   }
 }

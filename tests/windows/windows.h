@@ -158,9 +158,8 @@ inline void check_first_window(kv::Device device) {
 
 /// What is kept of keys that no query of the pass sees has no say, even if it is NaN (and
 /// lesson04_test::Pass gives their blocks no entry in the table). The first key that one sees does.
-inline void check_before_window(kv::Device device, const std::vector<int>& windows,
-                                const std::vector<int>& chunks) {
-  const HeadShape shape{4, 2, 64};
+inline void check_before_window(kv::Device device, const HeadShape& shape,
+                                const std::vector<int>& windows, const std::vector<int>& chunks) {
   const Sequence s(shape, 330, 7);
   for (const auto& run : lesson04_test::runs_on(device)) {
     for (const int window : windows) {

@@ -44,8 +44,8 @@ __device__ inline void store_to_stay(float* to, const float4& x, uint64_t policy
                : "memory");
 }
 
-/// A computing warp: all pairs of one KV head.
-template <int kHeadDim, class Slots>
+/// A computing warp: all pairs of one KV head. If !kWindow, the layer has no window.
+template <int kHeadDim, class Slots, bool kWindow>
 class RunOfHead {
  public:
   using Shared = RunShared<kHeadDim, Slots>;
@@ -108,8 +108,8 @@ class RunOfHead {
   uint32_t scales_of_v_[kQuarters];  // FP8: of the tile
 };
 
-template <int kHeadDim, class Slots>
-__device__ inline void RunOfHead<kHeadDim, Slots>::score(float (&s)[kQuarters][4]) {
+template <int kHeadDim, class Slots, bool kWindow>
+__device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::score(float (&s)[kQuarters][4]) {
   if constexpr (Slots::kHasCodes) {
     const int first_piece = Slots::first_piece(in_slots_);
 #pragma unroll
@@ -143,9 +143,9 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::score(float (&s)[kQuarters][4
 
 /// acc = P V over the tile's keys, from zero. Keys begin .. end - 1 of the tile exist and are seen
 /// by a pair.
-template <int kHeadDim, class Slots>
-__device__ inline void RunOfHead<kHeadDim, Slots>::weigh(const uint32_t (&p)[kQuarters][2],
-                                                         int begin, int end, State& tile) {
+template <int kHeadDim, class Slots, bool kWindow>
+__device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::weigh(const uint32_t (&p)[kQuarters][2],
+                                                                  int begin, int end, State& tile) {
 #pragma unroll
   for (auto& acc : tile.acc) acc[0] = acc[1] = acc[2] = acc[3] = 0.0f;
   if constexpr (Slots::kHasCodes) {
@@ -200,9 +200,9 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::weigh(const uint32_t (&p)[kQu
 
 /// Merges the group that begins at `group_begin` into the result of the groups before it. The
 /// result is used once in four tiles, so it lives in shared memory.
-template <int kHeadDim, class Slots>
-__device__ inline void RunOfHead<kHeadDim, Slots>::join_result(const State& group,
-                                                               int group_begin) {
+template <int kHeadDim, class Slots, bool kWindow>
+__device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::join_result(const State& group,
+                                                                        int group_begin) {
   bool first[2];
   Merge merge[2];
 #pragma unroll
@@ -225,8 +225,8 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::join_result(const State& grou
     shared_.result[i][threadIdx.x] = {acc[0], acc[1], acc[2], acc[3]};
   }
 }
-template <int kHeadDim, class Slots>
-__device__ inline TwoPairs<kHeadDim> RunOfHead<kHeadDim, Slots>::result() const {
+template <int kHeadDim, class Slots, bool kWindow>
+__device__ inline TwoPairs<kHeadDim> RunOfHead<kHeadDim, Slots, kWindow>::result() const {
   State all{.m = {result_m_[0], result_m_[1]}, .l = {result_l_[0], result_l_[1]}};
 #pragma unroll
   for (int i = 0; i < State::kSteps; ++i) {
@@ -240,10 +240,10 @@ __device__ inline TwoPairs<kHeadDim> RunOfHead<kHeadDim, Slots>::result() const 
 }
 
 /// Stores the lane's partial results of the keys begin .. end - 1, one group or several.
-template <int kHeadDim, class Slots>
-__device__ inline void RunOfHead<kHeadDim, Slots>::leave(const State& state,
-                                                         PartialGroup<kHeadDim>& partial, int begin,
-                                                         int end) const {
+template <int kHeadDim, class Slots, bool kWindow>
+__device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::leave(const State& state,
+                                                                  PartialGroup<kHeadDim>& partial,
+                                                                  int begin, int end) const {
   uint64_t policy;
   asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
 #pragma unroll
@@ -264,9 +264,9 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::leave(const State& state,
   }
 }
 
-template <int kHeadDim, class Slots>
-__device__ inline void RunOfHead<kHeadDim, Slots>::store(const State& state,
-                                                         const Pairs& pairs) const {
+template <int kHeadDim, class Slots, bool kWindow>
+__device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::store(const State& state,
+                                                                  const Pairs& pairs) const {
 #pragma unroll
   for (int c = 0; c < 2; ++c) {
     if (num_keys_[c] == 0) continue;
@@ -282,8 +282,8 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::store(const State& state,
 
 /// Counts this piece. The warp that comes last merges all partial results of the sequence: that of
 /// the first piece, stored in the place of the piece's last group, and those of all later groups.
-template <int kHeadDim, class Slots>
-__device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
+template <int kHeadDim, class Slots, bool kWindow>
+__device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::merge_pieces(
     const Piece& piece, const Pairs& pairs, const PartialGroup<kHeadDim>* partials) const {
   const auto last = static_cast<unsigned>(piece.num_pieces - 1);
   unsigned before = 0;
@@ -328,9 +328,9 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::merge_pieces(
   }
 }
 
-template <int kHeadDim, class Slots>
-__device__ inline void RunOfHead<kHeadDim, Slots>::attend(const Piece& piece) {
-  const Pairs pairs = pairs_of(queries_, piece.seq, head_, true);
+template <int kHeadDim, class Slots, bool kWindow>
+__device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::attend(const Piece& piece) {
+  const Pairs pairs = pairs_of(queries_, piece.seq, head_, kWindow);
 #pragma unroll
   for (int c = 0; c < 2; ++c) {
     num_keys_[c] = pairs.num_keys(2 * t_ + c);
@@ -359,13 +359,13 @@ __device__ inline void RunOfHead<kHeadDim, Slots>::attend(const Piece& piece) {
       float s[kQuarters][4];
       uint32_t p[kQuarters][2];
       score(s);
-      if (tile_begin < all_see_from) hide_front(s, before);
+      if (kWindow && tile_begin < all_see_from) hide_front(s, before);
       softmax_two_pairs<kHeadDim>(s, visible, tile, p);
-      weigh(p, piece.keys_begin - tile_begin, pairs.seq_len - tile_begin, tile);
+      weigh(p, kWindow ? piece.keys_begin - tile_begin : 0, pairs.seq_len - tile_begin, tile);
       const bool begins_group = tile_begin == group_begin;
 #pragma unroll
-      for (int c = 0; c < 2; ++c) {       // a pair merges a tile only if it sees keys of it
-        if (tile_begin > all_see_from) {  // nobody's first tile
+      for (int c = 0; c < 2; ++c) {  // a pair merges a tile only if it sees keys of it
+        if (!kWindow || tile_begin > all_see_from) {  // nobody's first tile, or that of all
           if (visible[c] > 0) group.append(tile, c, begins_group);
         } else if (visible[c] > 0 && before[c] < kTileTokens) {
           group.append(tile, c, begins_group || before[c] >= 0);

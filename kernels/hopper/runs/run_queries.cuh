@@ -146,8 +146,8 @@ class RunCopies {
 #endif
 
 /// Grid: (CTAs that share the keys, num_kv_heads / kHeads), all of them on the GPU at once. Warp h
-/// < kHeads of a CTA computes its KV head h; the last warps copy.
-template <int kHeadDim, int kHeads, class Tiles>
+/// < kHeads of a CTA computes its KV head h; the last warps copy. kWindow: RunOfHead's.
+template <int kHeadDim, int kHeads, bool kWindow, class Tiles>
 __global__ void __maxnreg__(RunShape<kHeads>::kRegisters)
     run_queries_kernel(Queries queries, const __grid_constant__ Tiles tiles,
                        RunWorkspace<kHeadDim> workspace) {
@@ -169,7 +169,7 @@ __global__ void __maxnreg__(RunShape<kHeads>::kRegisters)
   } else {
     if constexpr (Shape::kGivesRegisters) take_registers<Shape::kOfComputing>();
     wait_for_predecessors();
-    RunOfHead<kHeadDim, Slots> head(shared, queries, workspace, first_head + warp, warp);
+    RunOfHead<kHeadDim, Slots, kWindow> head(shared, queries, workspace, first_head + warp, warp);
     for_each_piece(queries, run, [&](const Piece& piece) { head.attend(piece); });
   }
 #endif

@@ -82,6 +82,22 @@ TEST_CASE("many keys of any number of KV heads" * doctest::test_suite("kernel"))
   }
 }
 
+#ifndef KV_SIMT
+TEST_CASE("runs of a windowed layer, cut between a sequence's groups" * doctest::test_suite("kernel")) {
+  for (const HeadShape& shape : {HeadShape{4, 2, 128}, HeadShape{8, 4, 64}, HeadShape{16, 8, 128}}) {
+    CAPTURE(shape.num_kv_heads);
+    const Sequence a(shape, 560, 1), b(shape, 2'700, 2);
+    std::vector<Part> parts(40, {&a, 1});
+    for (size_t i = 0; i < parts.size(); i += 3) parts[i].sequence = &b;
+    // Of 560 tokens 112 and 240 begin with a tile that begins no group; 2,100 are nine groups.
+    for (const int window : {17, 112, 240, 2'100}) {
+      CAPTURE(window);
+      check_pages(shape, parts, {.window = window}, kv::Kernel::kFast, kv::Device::kCuda);
+    }
+  }
+}
+#endif
+
 TEST_CASE("passes of many queries, with and without a window" * doctest::test_suite("kernel")) {
   for (const HeadShape& shape : {HeadShape{16, 2, 128}, HeadShape{8, 2, 64}, HeadShape{8, 1, 80}}) {
     CAPTURE(shape.head_dim);
