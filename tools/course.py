@@ -194,6 +194,8 @@ class Call:
         command = self.command
         if command.needs and not self.words:
             die(f"{command.name}: found nothing after it, wanted {command.needs}")
+        if command.name == "replay" and not self.words[0].startswith("-") and not os.path.exists(self.words[0]):
+            die(f"replay: found no file {self.words[0]}, wanted {command.needs}")
         if not command.script and (command.builds or command.of_lesson):
             setup(self.build)
         if command.libraries:

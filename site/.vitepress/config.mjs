@@ -115,7 +115,7 @@ export default defineConfig({
       { text: 'Lessons', items: lessonGroups.map(({ text, chapters }) => ({ text, items: nested(chapters).map(({ link, text }) => ({ link, text })) })) },
       { text: 'Glossary', link: '/docs/glossary.html' },
       { text: 'Map to vLLM', link: '/docs/vllm-map.html' },
-      ...(hasVisualizer ? [{ text: 'Run all 14 here', link: '/viz/ladder.html', target: '_self' }] : []),
+      ...(hasVisualizer ? [{ text: 'Run all 14 in the browser', link: '/viz/ladder.html', target: '_self' }] : []),
     ],
     outline: [2, 3],
     notFound: { title: 'There is no such page', quote: 'The menu has the chapters, and the search finds words in them.', linkText: 'To the first page', linkLabel: 'To the first page' },
