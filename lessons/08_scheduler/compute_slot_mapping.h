@@ -26,7 +26,8 @@ struct ComputeSlotMappingArgs {
 };
 
 /// Returns the slot of row `row` of sequence `seq`, on the host and on the device.
-KV_HOST_DEVICE inline int64_t slot_of_row(const ComputeSlotMappingArgs& args, int seq, int row) {
+KV_HOST_DEVICE static inline int64_t slot_of_row(const ComputeSlotMappingArgs& args, int seq,
+                                                 int row) {
   const int32_t* const table = args.block_tables + int64_t{seq} * args.max_blocks_per_seq;
   const int position = args.seq_len[seq] - args.first_row[seq + 1] + row;
   return int64_t{table[position / args.block_size]} * args.block_size + position % args.block_size;

@@ -22,8 +22,8 @@ struct GroupSlotMappingArgs {
 };
 
 /// Lesson 08's arguments, for one group.
-KV_HOST_DEVICE inline lesson08::ComputeSlotMappingArgs of_group(const GroupSlotMappingArgs& args,
-                                                                int group) {
+KV_HOST_DEVICE static inline lesson08::ComputeSlotMappingArgs of_group(
+    const GroupSlotMappingArgs& args, int group) {
   lesson08::ComputeSlotMappingArgs own = args.rows;
   own.block_tables = args.block_tables[group];
   own.slot_mapping += int64_t{group} * own.num_rows;

@@ -16,23 +16,23 @@ namespace lesson14 {
 inline constexpr int kMinExponent = -117;
 inline constexpr int kMaxExponent = 7;
 
-KV_HOST_DEVICE inline uint32_t bits_of(float x) {
+KV_HOST_DEVICE static inline uint32_t bits_of(float x) {
   uint32_t bits = 0;
   memcpy(&bits, &x, sizeof bits);
   return bits;
 }
-KV_HOST_DEVICE inline float float_of(uint32_t bits) {
+KV_HOST_DEVICE static inline float float_of(uint32_t bits) {
   float x = 0;
   memcpy(&x, &bits, sizeof x);
   return x;
 }
-KV_HOST_DEVICE inline float power_of_two(int exponent) {  // -126 to 127
+KV_HOST_DEVICE static inline float power_of_two(int exponent) {  // -126 to 127
   return float_of(static_cast<uint32_t>(exponent + 127) << 23);
 }
 
 /// The exponent of the scale of a head whose largest magnitude is `largest`: ceil(log2(largest /
 /// 448)), clamped to the range above. A head of zeros has 0.
-KV_HOST_DEVICE inline int scale_exponent(float largest) {
+KV_HOST_DEVICE static inline int scale_exponent(float largest) {
   if (largest == 0.0f) return 0;
   const uint32_t bits = bits_of(largest);
   const int exponent = static_cast<int>(bits >> 23) - 127;
@@ -42,7 +42,7 @@ KV_HOST_DEVICE inline int scale_exponent(float largest) {
 }
 
 /// The code nearest to x / 2^exponent; of two, the even one. Larger values, and NaN, become 448.
-KV_HOST_DEVICE inline uint8_t encode(float x, int exponent) {
+KV_HOST_DEVICE static inline uint8_t encode(float x, int exponent) {
   const uint32_t bits = bits_of(x);
   const uint32_t sign = bits >> 24 & 0x80u;
   const float scaled = float_of(bits & 0x7FFFFFFFu) * power_of_two(-exponent);
@@ -58,13 +58,15 @@ KV_HOST_DEVICE inline uint8_t encode(float x, int exponent) {
 
 /// The number of a code, times 2^exponent. A code's bits in the place of a float's exponent and
 /// mantissa are 2^-120 of its number, subnormal codes included.
-KV_HOST_DEVICE inline float decode(uint8_t code, int exponent) {
+KV_HOST_DEVICE static inline float decode(uint8_t code, int exponent) {
   const float tiny = float_of((code & 0x80u) << 24 | (code & 0x7Fu) << 20);
   return tiny * power_of_two(120 + exponent);
 }
 
 /// A scale's byte: 2^(byte - 127), as in OCP's E8M0.
-KV_HOST_DEVICE inline uint8_t byte_of(int exponent) { return static_cast<uint8_t>(exponent + 127); }
-KV_HOST_DEVICE inline int exponent_of(uint8_t byte) { return byte - 127; }
+KV_HOST_DEVICE static inline uint8_t byte_of(int exponent) {
+  return static_cast<uint8_t>(exponent + 127);
+}
+KV_HOST_DEVICE static inline int exponent_of(uint8_t byte) { return byte - 127; }
 
 }  // namespace lesson14
