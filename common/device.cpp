@@ -33,7 +33,7 @@ int64_t memory_bytes(int pages_name) {
   return int64_t{sysconf(pages_name)} * int64_t{sysconf(_SC_PAGESIZE)};
 }
 
-/// Null if it cannot be had.
+/// Null if there is not enough memory.
 void* allocate_plain(size_t bytes) {
   const size_t rounded = (bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
   return std::aligned_alloc(kHostAlignment, rounded);

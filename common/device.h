@@ -95,7 +95,7 @@ class Event {
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  /// Throws DeviceError, with the bytes asked for and the bytes free, if they cannot be had.
+  /// Throws DeviceError, with the bytes asked for and the bytes free, if memory runs out.
   DeviceBuffer(Device device, size_t bytes);
   ~DeviceBuffer();
   DeviceBuffer(DeviceBuffer&& other) noexcept { swap(other); }
@@ -127,7 +127,7 @@ class DeviceBuffer {
 /// for CUDA, plain memory for the CPU. Move-only. Not initialised.
 class HostBuffer {
  public:
-  /// Throws DeviceError, with the bytes asked for and the bytes free, if they cannot be had.
+  /// Throws DeviceError, with the bytes asked for and the bytes free, if memory runs out.
   HostBuffer(Device device, size_t bytes);
 
   void* data() const { return data_.get(); }

@@ -54,4 +54,12 @@ class PagedKvCache {
   std::vector<KvBlocks> layers_;
 };
 
+/// Sets every byte of every block. Those of a new cache are undefined.
+inline void fill_blocks(PagedKvCache& cache, int byte, const kv::Stream& stream) {
+  const KvBlocks& first = cache.layer(0);
+  for (void* const blocks : {first.k, first.v}) {
+    kv::fill_bytes(blocks, byte, cache.bytes_reserved() / 2, stream);
+  }
+}
+
 }  // namespace lesson03

@@ -6,7 +6,7 @@
 
 #include "common/defer.h"
 #include "copy_blocks.h"
-#include "lessons/03_paged_blocks/cli/fill_blocks.h"
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
 
 namespace lesson05 {
 

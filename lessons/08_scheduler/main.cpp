@@ -105,8 +105,8 @@ void print_result(kv::Lab& lab, int num_blocks, const Summary& s, const ServeRes
                      {"waste", result.waste}});
 }
 
-/// A way to serve the workload. num_blocks 0 means a pool for all requests.
-struct Way {
+/// Settings of a run that serves the workload. num_blocks 0 means a pool for all requests.
+struct RunSettings {
   std::string name;
   int num_blocks;
   ServeOptions serve;
@@ -117,24 +117,24 @@ void run_in_chunks(ServeOptions& options) {
   options.scheduler.chunked_prefill = true;  // --no-chunked-prefill is for the run above
 }
 
-std::vector<Way> ways_of(const Options& options, int longest) {
+std::vector<RunSettings> other_runs(const Options& options, int longest) {
   const int num_blocks = options.paged.num_blocks;
-  const auto way = [&](const std::string& name, int blocks, const auto& change) {
+  const auto run = [&](const std::string& name, int blocks, const auto& change) {
     ServeOptions serve{.scheduler = options.serve.scheduler};
-    serve.scheduler.chunked_prefill = true;  // two of the ways have chunks
+    serve.scheduler.chunked_prefill = true;  // two of the runs have chunks
     change(serve);
-    return Way{name, blocks, serve};
+    return RunSettings{name, blocks, serve};
   };
-  return {way("room for all", 0, [](ServeOptions&) {}),
-          way("room for the longest request", longest, [](ServeOptions&) {}),
-          way("no prefix caching", num_blocks, [](ServeOptions& o) { o.caching = false; }),
-          way("chunks of 16 tokens", num_blocks, run_in_chunks),
-          way("the same, no admission gate", num_blocks,
+  return {run("room for all", 0, [](ServeOptions&) {}),
+          run("room for the longest request", longest, [](ServeOptions&) {}),
+          run("no prefix caching", num_blocks, [](ServeOptions& o) { o.caching = false; }),
+          run("chunks of 16 tokens", num_blocks, run_in_chunks),
+          run("the same, no admission gate", num_blocks,
               [](ServeOptions& o) {
                 run_in_chunks(o);
                 o.scheduler.full_sequence_must_fit = false;
               }),
-          way("by priority", num_blocks,
+          run("by priority", num_blocks,
               [](ServeOptions& o) { o.scheduler.order = lesson08::Order::kPriority; })};
 }
 
@@ -163,10 +163,10 @@ void compare(kv::Lab& lab, const Options& options, const lesson08::Workload& wor
   };
   add("as above", num_blocks, above);
   const int longest = lesson08::max_blocks_of_one(workload.requests, options.paged.block_size);
-  for (const Way& way : ways_of(options, longest)) {
+  for (const RunSettings& run : other_runs(options, longest)) {
     lesson08::ServingEngine engine(
-        lab.model(), {.block_size = options.paged.block_size, .num_blocks = way.num_blocks},
-        way.serve);
+        lab.model(), {.block_size = options.paged.block_size, .num_blocks = run.num_blocks},
+        run.serve);
     lesson08::ServeProgress progress(kv::stderr_is_terminal());
     const auto result = engine.serve(workload.requests, workload.arrivals, {},
                                      [&](const auto& scheduler, const auto&) {
@@ -174,7 +174,7 @@ void compare(kv::Lab& lab, const Options& options, const lesson08::Workload& wor
                                        return !kv::interrupted();
                                      });
     if (kv::interrupted()) break;
-    add(way.name, engine.manager()->pool().num_blocks(), result);
+    add(run.name, engine.manager()->pool().num_blocks(), result);
   }
   lab.report_records("other_ways", rows);
   if (!all_same) throw std::logic_error("the bits differ: memory management has changed the math");

@@ -10,10 +10,10 @@
 #include <random>
 #include <vector>
 
-#include "cli/fill_blocks.h"
 #include "engine.h"
 #include "kv_blocks.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "paged_kv_cache.h"
 #include "programs/lab.h"
 
 namespace {

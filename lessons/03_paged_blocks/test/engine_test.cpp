@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/fill_blocks.h"
 #include "common/error.h"
 #include "common/parallel.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "paged_kv_cache.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"
 

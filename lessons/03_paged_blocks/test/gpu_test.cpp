@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "cli/fill_blocks.h"
 #include "engine.h"
 #include "lessons/02_flat_cache/engine.h"
+#include "paged_kv_cache.h"
 #include "tests/support/same_bits.h"
 
 constexpr auto kDevice = kv::Device::kCuda;

@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 #include "lessons/03_paged_blocks/engine.h"
 #include "lessons/03_paged_blocks/kv_blocks.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"

@@ -9,7 +9,7 @@
 #include "engine.h"
 #include "lessons/01_no_cache/engine.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "lessons/03_paged_blocks/cli/fill_blocks.h"
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "tests/support/random_model.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/shipped_model.h"

@@ -10,7 +10,7 @@
 
 #include "common/error.h"
 #include "lessons/02_flat_cache/engine.h"
-#include "lessons/03_paged_blocks/cli/fill_blocks.h"
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "support.h"
 #include "tests/support/same_bits.h"
 

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "lessons/03_paged_blocks/cli/fill_blocks.h"
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "lessons/06_prefix_hashing/cli/generate_in.h"
 #include "lessons/06_prefix_hashing/compare_blocks.h"
 #include "tests/support/kv_shape.h"

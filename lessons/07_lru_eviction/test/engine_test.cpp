@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lessons/02_flat_cache/engine.h"
-#include "lessons/03_paged_blocks/cli/fill_blocks.h"
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "lessons/04_paged_attention/paged_cache_attention.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "poison.h"

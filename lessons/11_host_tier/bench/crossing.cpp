@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "engine.h"
-#include "lessons/03_paged_blocks/cli/fill_blocks.h"
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "parts.h"
 
 namespace bench {

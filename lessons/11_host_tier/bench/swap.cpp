@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lessons/03_paged_blocks/cli/fill_blocks.h"
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "parts.h"
 #include "qwen3/known_models.h"
 #include "swap_blocks.h"

@@ -10,7 +10,7 @@
 #include "checksum_blocks.h"
 #include "common/temp_folder.h"
 #include "file_tier.h"
-#include "lessons/03_paged_blocks/cli/fill_blocks.h"
+#include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "programs/lab.h"
 #include "qwen3/known_models.h"
 

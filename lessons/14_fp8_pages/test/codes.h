@@ -16,7 +16,6 @@
 
 #include "e4m3.h"
 #include "kernels/round_kv.h"
-#include "lessons/03_paged_blocks/cli/fill_blocks.h"
 #include "lessons/03_paged_blocks/paged_kv_cache.h"
 #include "tests/support/attention_runs.h"
 #include "tests/support/kv_shape.h"
