@@ -51,7 +51,7 @@ inline void check_slots(const std::string& name, const kv::DeviceBuffer& cache, 
 TEST_CASE("append_kv puts rows into the slots of their slabs, and nothing anywhere else" *
           doctest::test_suite("kernel")) {
   const kv::Stream stream(kDevice);
-  for (const int row_elements : {8, 2048, 2056}) {
+  for (const int row_elements : {8, 2048, 4104}) {
     CAPTURE(row_elements);
     const auto k = kvtest::upload_rows(numbered_rows(4, row_elements, 1.0f), stream);
     const auto v = kvtest::upload_rows(numbered_rows(4, row_elements, -1.0f), stream);

@@ -211,17 +211,17 @@ inline void check_bits(const Outputs& got, const Outputs& want) {
   }
 }
 
-/// Few tokens, so that one look is enough: blocks of 4, several rows, heads that share K and V.
+/// Few tokens, in blocks of 32 and of 4; several rows, heads that share K and V.
 inline void check_few_tokens(const Run& run) {
   for (const HeadShape shape : {HeadShape{2, 1, 64}, HeadShape{4, 2, 80}, HeadShape{6, 2, 128}}) {
-    const Sequence a(shape, 5, 1), b(shape, 1, 2), c(shape, 12, 3);
+    const Sequence a(shape, 5, 1), b(shape, 1, 2), c(shape, 40, 3);
     INFO(shape.num_heads, " query heads, ", shape.num_kv_heads, " KV heads of ", shape.head_dim);
     for (const int rows : {1, 3}) {
       const std::vector<Part> parts{{&a, rows}, {&b, 1}, {&c, rows}};
       CAPTURE(rows);
       const Outputs want = wanted(run, shape, parts);
-      check_bits(run.attend({.block_size = 4})(shape, parts), want);
-      INFO("in blocks past 2^31 elements");
+      check_bits(run.attend({.block_size = 32})(shape, parts), want);
+      INFO("in blocks of 4 past 2^31 elements");
       check_bits(run.attend({.block_size = 4, .first_block = 9'000'000})(shape, parts), want);
     }
   }

@@ -176,12 +176,13 @@ TEST_CASE("a request that is loading has its blocks, and needs room for the othe
 }
 
 TEST_CASE("two requests that want the same blocks load them once") {
-  TwoPools t({.device = 6, .host = 16});
-  t.evict_two_to_host(t.prompt(5, 24));
-  int64_t room = 12;
+  TwoPools t({.device = 8, .host = 16});
+  t.evict_two_to_host(t.prompt(5, 32));
+  int64_t room = 15;
   CHECK(t.load(3, t.prompt(0, 9), room));
   CHECK(t.load(7, t.prompt(1, 9), room));
   CHECK(t.load(4, t.prompt(0, 12), room));
+  CHECK(t.load(8, t.prompt(1, 12), room));  // what the second load has
   CHECK(t.in_flight(Direction::kLoad).size() == 4);
   CHECK(t.manager.is_loading(4));
   t.run(5, t.prompt(0, 4));  // computes the first block: the load has the second one, too

@@ -63,7 +63,7 @@ TEST_CASE("names depend on the model, the salt and every token before, and on no
   auto grown = names_of(1, std::span(tokens).first(7), 4);
   CHECK(grown.size() == 1);
   extend_names(grown, root_name(1), tokens, 4);
-  CHECK(grown == names);
+  for (size_t i = 0; i < 3; ++i) CHECK(key_of(grown.at(i)) == key_of(names[i]));
   extend_names(grown, root_name(1), std::span(tokens).first(7), 4);  // all of them are there
   CHECK(grown == names);
   std::set<BlockName> all(names.begin(), names.end());
