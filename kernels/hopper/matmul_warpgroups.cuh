@@ -207,6 +207,8 @@ __device__ inline void multiply_stages(const ProductArgs& args, const TileGrid& 
     at.next_slot();
     return w;
   };
+  // For the warpgroup's 64 rows, its outputs and each column k of the stage, 16 in a step:
+  // acc[row][output] += x[row][k] * w[output][k].
   const auto start_stage = [](float(&acc)[kSums], const uint4(&x)[kStageTiles][2], uint64_t w,
                               bool first) {
     begin_steps();

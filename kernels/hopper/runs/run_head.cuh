@@ -108,6 +108,8 @@ class RunOfHead {
   uint32_t scales_of_v_[kQuarters];  // FP8: of the tile
 };
 
+/// For each key of the tile, pair and element e, 16 in a step: s[key][pair] += K[key][e] *
+/// Q[pair][e], from zero.
 template <int kHeadDim, class Slots, bool kWindow>
 __device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::score(float (&s)[kQuarters][4]) {
   if constexpr (Slots::kHasCodes) {
@@ -141,8 +143,8 @@ __device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::score(float (&s)[kQu
   }
 }
 
-/// acc = P V over the tile's keys, from zero. Keys begin .. end - 1 of the tile exist and are seen
-/// by a pair.
+/// For each key of the tile: acc[e][pair] += V[key][e] * P[key][pair], from zero. Keys begin .. end
+/// - 1 of the tile exist and are seen by a pair.
 template <int kHeadDim, class Slots, bool kWindow>
 __device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::weigh(const uint32_t (&p)[kQuarters][2],
                                                                   int begin, int end, State& tile) {

@@ -147,6 +147,8 @@ class WarpgroupOfQueries {
     publish_copies();
     sync_warpgroup(number_);
   }
+  /// For the warpgroup's 64 pairs, the tile's 64 keys and each element e, 16 in a step:
+  /// scores[pair][key] += Q[pair][e] * K[key][e], from zero.
   __device__ void start_scores(int tile) {
     wait_for_phase(&shared_.full[tile % kSlots], tile / kSlots & 1);
     const uint64_t k = swizzled_descriptor(shared_.tiles[tile % kSlots].k.bytes);
@@ -158,6 +160,8 @@ class WarpgroupOfQueries {
     }
     end_steps();
   }
+  /// For its 64 pairs, each element e and the tile's keys, 16 in a step: acc[pair][e] +=
+  /// P[pair][key] * V[key][e], from zero.
   __device__ void start_output(int tile, const uint32_t (&p)[kQuarters][4],
                                float (&acc)[kHeadDim / 2]) {
     const uint64_t v =

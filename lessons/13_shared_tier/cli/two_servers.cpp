@@ -7,9 +7,9 @@ namespace lesson13 {
 namespace {
 
 /// The store is memory, so that its answers come at once: every run has the same passes.
-class TwoServers final : public kv::Engine {
+class EngineOfTwoServers final : public kv::Engine {
  public:
-  TwoServers(kv::Model& model, const PagedOptions& options)
+  EngineOfTwoServers(kv::Model& model, const PagedOptions& options)
       : first_(model, options, store_, {}, kOptions),
         second_(model, options, store_, {}, kOptions) {}
   kv::GenerateResult generate(std::span<const kv::Request> requests,
@@ -27,7 +27,7 @@ class TwoServers final : public kv::Engine {
 }  // namespace
 
 std::unique_ptr<kv::Engine> make_engine(kv::Model& model, const PagedOptions& options) {
-  return std::make_unique<TwoServers>(model, options);
+  return std::make_unique<EngineOfTwoServers>(model, options);
 }
 
 }  // namespace lesson13
