@@ -22,7 +22,7 @@ constexpr int run_heads(int num_kv_heads, bool has_codes) {
   return has_codes && num_kv_heads % 2 == 0 ? 2 : 0;
 }
 /// CTAs of it on an SM.
-constexpr int run_ctas(int heads) { return heads == 8 ? 1 : heads == 4 ? 2 : 3; }
+constexpr int run_ctas(int heads) { return 8 / heads; }
 /// The last warp of a sequence merges its groups, unless there are many more of them than in a run,
 /// which has `length`. Then a launch of its own merges.
 constexpr bool merges_runs_apart(int max_groups, int64_t length) { return max_groups > 8 * length; }

@@ -12,7 +12,7 @@ namespace kv::hopper {
 /// Shape of a CTA that has kHeads KV heads.
 template <int kHeads>
 struct RunShape {
-  static constexpr int kCopyWarps = kHeads >= 4 ? 4 : 2;
+  static constexpr int kCopyWarps = kHeads >= 4 ? 4 : 1;
   static constexpr int kThreads = 32 * (kHeads + kCopyWarps);
   static constexpr int kCtas = run_ctas(kHeads);
   /// Copying warps give registers to computing warps, where no warpgroup has both kinds.
