@@ -76,6 +76,7 @@ class Command:
     other_ways: dict = dataclasses.field(default_factory=dict)  # of running it, by their first word
     takes_mine: bool = False  # --mine and --repair
     needs: str = ""  # what must follow, and an example
+    reads: bool = False  # its first word is a file's name, or an address with ://
 
 
 IMGUI = "Dear ImGui (libimgui-dev, libstb-dev, libglfw3-dev)"
@@ -113,12 +114,12 @@ GROUPS = {
         Command("plan", "[...]", "what its K and V take, how many sequences fit", runs.program, "plan",
                 needs="a model and a memory: ./course plan --model 'Gemma 3 27B' --memory 24GiB"),
         Command("replay", "TRACE", "hit rates by pool size and policy", runs.program, "replay",
-                needs="a trace, such as the example: ./course replay instruments/replay/example.jsonl"),
+                needs="a trace, such as the example: ./course replay instruments/replay/example.jsonl", reads=True),
         Command("watch", "WHAT", "what a server's KV cache holds, from its events or from a recording",
                 runs.program, "watch",
                 needs="a recording, such as the example: ./course watch instruments/watch/example.kvevents; or a "
                 "server's events: ./course serve --kv-events tcp://127.0.0.1:5557, and elsewhere ./course watch "
-                "tcp://127.0.0.1:5557"),
+                "tcp://127.0.0.1:5557", reads=True),
         Command("serve", "[...]", "an HTTP server with OpenAI's API on the engines; --test: its tests",
                 runs.program, "serve", libraries=LIBEVENT, other_ways={"--test": runs.serve_test}),
         Command("load", "[...]", "how fast such a server answers, and whether equal requests get equal answers",
@@ -194,8 +195,8 @@ class Call:
         command = self.command
         if command.needs and not self.words:
             die(f"{command.name}: found nothing after it, wanted {command.needs}")
-        if command.name == "replay" and not self.words[0].startswith("-") and not os.path.exists(self.words[0]):
-            die(f"replay: found no file {self.words[0]}, wanted {command.needs}")
+        if command.reads and not self.words[0].startswith("-") and "://" not in self.words[0] and not os.path.exists(self.words[0]):
+            die(f"{command.name}: found no file {self.words[0]}, wanted {command.needs}")
         if not command.script and (command.builds or command.of_lesson):
             setup(self.build)
         if command.libraries:

@@ -58,6 +58,7 @@ run 18446744073709551617 | error: there is no lesson 18446744073709551617
 build -j4             | ^error: build: found '-j4', wanted names of targets
 watch                 | ^error: .* ./course watch instruments/watch/example.kvevents; or a server's events: ./course serve --kv
 replay nofile         | ^error: replay: found no file nofile, wanted a trace
+watch nofile          | ^error: watch: found no file nofile, wanted a recording
 replay                | ^error: .* ./course replay instruments/replay/example.jsonl$
 run rum               | found 'rum', wanted a lesson's number or name; ./course help lists
 viz pagd_blocks       | found 'pagd_blocks', wanted .*; did you mean paged_blocks\\?

@@ -75,10 +75,9 @@ const std::vector<int> kUneven{1, 63, 64, 65, 255, 256, 257, 511, 513, 1000, 102
 // On Hopper such a batch is cut into runs, one for each of 132 SMs. 5 copies of the sequences have
 // enough short groups that runs are counted in tiles, and begin and end anywhere in a sequence.
 TEST_CASE("a large uneven batch gives the bits of lesson 01" * doctest::test_suite("sweep")) {
-  for (const HeadShape shape : {HeadShape{8, 8, 128}, HeadShape{16, 8, 128}, HeadShape{32, 8, 128},
-                                HeadShape{64, 8, 128}, HeadShape{16, 8, 64},
-                                HeadShape{32, 4, 128}, HeadShape{12, 2, 128},
-                                HeadShape{14, 2, 64}}) {
+  for (const HeadShape shape :
+       {HeadShape{8, 8, 128}, HeadShape{16, 8, 128}, HeadShape{32, 8, 128}, HeadShape{64, 8, 128},
+        HeadShape{16, 8, 64}, HeadShape{32, 4, 128}, HeadShape{12, 2, 128}, HeadShape{14, 2, 64}}) {
     CAPTURE(shape.num_heads);
     CAPTURE(shape.head_dim);
     const std::vector<Sequence> sequences = sequences_of(shape, kUneven);

@@ -83,8 +83,10 @@ TEST_CASE("many keys of any number of KV heads" * doctest::test_suite("kernel"))
 }
 
 #ifndef KV_SIMT
-TEST_CASE("runs of a windowed layer, cut between a sequence's groups" * doctest::test_suite("kernel")) {
-  for (const HeadShape& shape : {HeadShape{4, 2, 128}, HeadShape{8, 4, 64}, HeadShape{16, 8, 128}}) {
+TEST_CASE("runs of a windowed layer, cut between a sequence's groups" *
+          doctest::test_suite("kernel")) {
+  for (const HeadShape& shape :
+       {HeadShape{4, 2, 128}, HeadShape{8, 4, 64}, HeadShape{16, 8, 128}}) {
     CAPTURE(shape.num_kv_heads);
     const Sequence a(shape, 560, 1), b(shape, 2'700, 2);
     std::vector<Part> parts(40, {&a, 1});
