@@ -133,39 +133,46 @@ TEST_CASE("merging two parts weighs each by its own maximum") {
   }
 }
 
-TEST_CASE("tiles and groups are merged in the order of the contract") {
-  // With head_dim 1 a score is one product, so the contract can be spelled out bit by bit.
+TEST_CASE("tiles and groups add up in the order of the contract") {
+  // With head_dim 1 a score is one product, so the contract can be spelled out bit by bit. Where
+  // the last tile of a group has far larger scores, m moves there.
   std::mt19937_64 rng(7);
-  const std::vector<float> k = random_floats(rng, 1500), v = random_floats(rng, 1500);
+  const std::vector<float> v = random_floats(rng, 1500);
   const float q = 1.7f;
-  for (const int num_keys : {1, 64, 65, 256, 257, 320, 512, 600, 1500}) {
-    CAPTURE(num_keys);
-    kv::attention::Partial result, group, tile;
-    for (int first = 0; first < num_keys; first += kv::attention::kTileTokens) {
-      const int end = std::min(first + kv::attention::kTileTokens, num_keys);
-      tile = {};
-      for (int t = first; t < end; ++t) tile.m = std::max(tile.m, q * k[t]);
-      tile.acc[0] = 0.0f;
-      for (int t = first; t < end; ++t) {
-        const float p = kv::exp_of(q * k[t] - tile.m);
-        tile.l += p;
-        tile.acc[0] += p * v[t];
+  for (const float growth : {1.0f, 12.0f}) {
+    std::vector<float> k = random_floats(rng, 1500);
+    for (size_t t = 0; t < k.size(); ++t) k[t] *= t % 256 / 64 == 3 ? growth : 1.0f;
+    for (const int num_keys : {1, 64, 65, 256, 257, 320, 512, 600, 1500}) {
+      CAPTURE(growth);
+      CAPTURE(num_keys);
+      kv::attention::Partial result, group;
+      for (int first = 0; first < num_keys; first += kv::attention::kTileTokens) {
+        const int end = std::min(first + kv::attention::kTileTokens, num_keys);
+        if (first % kv::attention::kGroupTokens == 0) group = {};
+        float largest = q * k[first];
+        for (int t = first; t < end; ++t) largest = std::max(largest, q * k[t]);
+        if (largest - group.m > kv::attention::kLogMaxWeight) {
+          const float shrink = kv::exp_of(group.m - largest);
+          group.m = largest;
+          group.l *= shrink;
+          group.acc[0] *= shrink;
+        }
+        for (int t = first; t < end; ++t) {
+          const float p = kv::exp_of(q * k[t] - group.m);
+          group.l += p;
+          group.acc[0] += p * v[t];
+        }
+        if (end % kv::attention::kGroupTokens != 0 && end != num_keys) continue;
+        if (end <= kv::attention::kGroupTokens)
+          result = group;
+        else
+          kv::attention::merge(result, group, 1);
       }
-      const bool opens = first % kv::attention::kGroupTokens == 0;
-      if (opens)
-        group = tile;
-      else
-        kv::attention::merge(group, tile, 1);
-      if (end % kv::attention::kGroupTokens != 0 && end != num_keys) continue;
-      if (end <= kv::attention::kGroupTokens)
-        result = group;
-      else
-        kv::attention::merge(result, group, 1);
+      float out = kNaN;
+      const kv::attention::Query query{&q, &out, num_keys};
+      kv::attention::attend({&query, 1}, kv::attention::KvRows{k.data(), v.data(), 1}, 1, 1.0f);
+      CHECK(out == result.acc[0] / result.l);
     }
-    float out = kNaN;
-    const kv::attention::Query query{&q, &out, num_keys};
-    kv::attention::attend({&query, 1}, kv::attention::KvRows{k.data(), v.data(), 1}, 1, 1.0f);
-    CHECK(out == result.acc[0] / result.l);
   }
 }
 
