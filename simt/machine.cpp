@@ -152,6 +152,8 @@ void meet(const Call& call) {
   in_kernel = true;
 }
 void yield() { Worker::here().yield(); }
+void hand_over(int number) { Worker::here().hand_over(number); }
+void take_over(int number) { Worker::here().take_over(number); }
 unsigned thread_number() { return Worker::here().running().number; }
 void* dynamic_shared_bytes() { return Worker::here().shared(); }
 void wait_for_predecessors() {

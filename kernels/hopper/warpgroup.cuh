@@ -109,6 +109,18 @@ __device__ inline void store_to_cta(float4* to, int rank, const float4& x) {
       : "memory");
 }
 
+/// A position in a ring of slots, and the phase of its barriers.
+template <int kSlots>
+struct Ring {
+  int slot = 0, phase = 0;
+  __device__ void next(int steps = 1) {
+    slot += steps;
+    if (slot < kSlots) return;
+    slot -= kSlots;
+    phase ^= 1;
+  }
+};
+
 /// Makes new barriers visible to bulk copies, too.
 __device__ inline void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
