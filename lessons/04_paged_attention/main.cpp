@@ -110,7 +110,7 @@ void print_steps(const kv::Console& console, const lesson04::ModelWalk& walk) {
         name_of(step),
         fmt::format("{}-{}", step.first_token, step.first_token + step.num_tokens - 1),
         tile ? ids_text(step.block_ids) : "",
-        tile ? fmt::format("{:.4f}", std::ranges::max(step.scores)) : "",
+        tile ? fmt::format("{:.4f}", *std::ranges::max_element(step.scores)) : "",
         divide ? "" : fmt::format("{:.4f}", step.after.m),
         divide ? "" : fmt::format("{:.4f}", step.after.l)};
     for (size_t i = 0; i < 3; ++i) {

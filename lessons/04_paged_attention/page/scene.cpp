@@ -192,7 +192,7 @@ class WalkPage::Painter {
   /// Each key of the tile: a bar for its weight, and its word.
   void draw_keys(const Place& at) {
     const float head = 18 * unit_;
-    const float most = std::max(1.0f, std::ranges::max(step_.weights));
+    const float most = std::max(1.0f, *std::ranges::max_element(step_.weights));
     scene_
         .label("keys/name", {at.x, at.y, at.w, head},
                fmt::format("tile {}: weights exp(score - m), up to {:.1f}", step_.tile,
