@@ -164,9 +164,8 @@ std::string WalkPage::story() const {
       if (is_first) m = "The first tile of a group sets m: its largest score.";
       if (s.m_moves()) {
         m = fmt::format(
-            "A score is so far above m that m moves there, and what the group has is multiplied by "
-            "{:.4f}.",
-            static_cast<double>(std::exp(s.before.m - s.after.m)));
+            "A score is so far above m that m moves there: the group shrinks to {:.2f} %.",
+            static_cast<double>(100 * std::exp(s.before.m - s.after.m)));
       }
       return fmt::format("The query reads tokens {} to {} from {} {}. {}", s.first_token,
                          s.first_token + s.num_tokens - 1,
