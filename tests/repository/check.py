@@ -13,7 +13,7 @@
   check.py hooks     nothing is in a lesson for the sake of a later one
   check.py browser   the visualizer and what it shows use of std::ranges only what a browser's build has
   check.py promise   nothing that would let a compiler change the arithmetic
-  check.py figures   the drawn diagrams are what their scripts draw; all pictures can be read on a phone
+  check.py figures   the drawn diagrams are what their scripts draw, and in a text; all pictures can be read on a phone
   check.py selftest  each rule above finds a planted violation
 
 A rule prints one line per violation, `file:line: what`, and the script exits with 1.
@@ -305,8 +305,11 @@ def smallest_letters(svg):
 
 
 def figures(root):
-    """Drawing the diagrams again gives the files that are checked in. On a phone all words of all pictures can be read."""
+    """Drawing the diagrams again gives the files that are checked in. A text shows each. On a phone all words of all pictures can be read."""
+    texts = "".join((root / rel).read_text(encoding="utf-8") for rel in files(root, {".md"}))
     for path in sorted(root.glob("docs/figures/*.svg")):
+        if not path.name.startswith("viz_") and f"/{path.name}" not in texts:
+            yield f"{path.relative_to(root)}:1: no text shows it"
         try:
             letters = smallest_letters(svg := xml.etree.ElementTree.parse(path).getroot())
         except xml.etree.ElementTree.ParseError:

@@ -1,28 +1,6 @@
-"""Lesson 07: the free queue as a picture, and the hit rates that its benchmark measured."""
+"""Lesson 07: the hit rates that its benchmark measured."""
 from plots import load, percent, series, x_axis, y_axis
-from style import BLUE, GREEN, INK, LINE, MUTED, ORANGE, SKY, Svg
-
-
-def queue():
-    svg = Svg(640, 268, "The free queue before and after one request takes a block: the oldest tail goes.")
-    svg.panel(8, 8, 624, 252, "The free queue", "A ended first, then B, then C; each freed its tail first")
-    rows = [("free", [("A", "tail"), ("A", "head"), ("B", "tail"), ("B", "head"), ("C", "tail"), ("C", "head")], 100),
-            ("B is found again and ends", [("A", "tail"), ("A", "head"), ("C", "tail"), ("C", "head"), ("B", "tail"),
-                                           ("B", "head")], 194)]
-    colour = {"A": SKY, "B": "#f5c9a9", "C": "#bfe3d5"}
-    for label, blocks, y in rows:
-        svg.text(24, y - 10, label, 13.5, MUTED)
-        for i, (name, end) in enumerate(blocks):
-            x = 78 + i * 82
-            svg.rect(x, y, 66, 46, colour[name], ORANGE if i == 0 else LINE, 6)
-            svg.text(x + 33, y + 20, name, 15, INK, 700, "middle")
-            svg.text(x + 33, y + 37, end, 12.5, INK, anchor="middle")
-            if i < 5:
-                svg.line(x + 67, y + 17, x + 80, y + 17, MUTED, 1.4, tip=True)
-                svg.line(x + 81, y + 30, x + 68, y + 30, MUTED, 1.4, tip=True)
-        svg.text(72, y + 28, "taken", 13, ORANGE, 600, "end")
-        svg.text(78 + 6 * 82 - 8, y + 28, "freed", 13, GREEN, 600)
-    return svg.done()
+from style import BLUE, INK, ORANGE, Svg
 
 
 def hit_rate():
@@ -40,4 +18,4 @@ def hit_rate():
     return svg.done()
 
 
-FIGURES = {"lesson07_queue.svg": queue, "lesson07_hit_rate.svg": hit_rate}
+FIGURES = {"lesson07_hit_rate.svg": hit_rate}

@@ -3,7 +3,7 @@ import json
 import math
 import pathlib
 
-from style import BLUE, INK, LINE, MUTED, ORANGE, Svg
+from style import LINE, MUTED, ORANGE, Svg
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "docs" / "figures" / "data"
 
@@ -26,11 +26,11 @@ def percent(value):
     return f"{value} %"
 
 
-def y_axis(svg, left, right, ticks, y_of, words, size=12.5):
-    """A line from left to right for each tick."""
+def y_axis(svg, left, right, ticks, y_of, words, size=12.5, away=10):
+    """A line from left to right for each tick, its words `away` from the line."""
     for tick in ticks:
         svg.line(left, y_of(tick), right, y_of(tick), LINE, 1)
-        svg.text(left - 10, y_of(tick) + 4, words(tick), size, MUTED, anchor="end")
+        svg.text(left - away, y_of(tick) + 4, words(tick), size, MUTED, anchor="end")
 
 
 def x_axis(svg, y, numbers, title, middle, size=12.5):
@@ -63,27 +63,4 @@ def no_cache():
     return svg.done()
 
 
-def log_ticks(low, high):
-    return [10.0**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
-
-
-def flat_cache():
-    data = load("lesson02.json")
-    without = [(p["length"], 1e3 * p["no_cache_seconds"]) for p in data["points"]]
-    cached = [(p["length"], 1e3 * p["flat_seconds"]) for p in data["points"]]
-    svg = Svg(640, 440, "Time of the next token, without a cache and with a flat one, on logarithmic axes.")
-    svg.panel(8, 8, 624, 424, "Time of the next token", f"models/tiny, {data['device'].partition(' of ')[0]}; both axes logarithmic")
-    left, right, top, bottom = 90, 500, 92, 366
-    ticks = log_ticks(min(y for _, y in without + cached), max(y for _, y in without + cached))
-    longest = without[-1][0]
-    x_of = lambda n: left + (right - left) * math.log2(n) / math.log2(longest)
-    y_of = lambda ms: bottom - (bottom - top) * math.log10(ms / ticks[0]) / math.log10(ticks[-1] / ticks[0])
-    y_axis(svg, left, right, ticks, y_of, milliseconds)
-    x_axis(svg, bottom, [(x_of(n), n) for n, _ in without], "tokens so far", (left + right) / 2)
-    for times, colour, square, label in ((without, ORANGE, False, "01 no cache"), (cached, BLUE, True, "02 flat cache")):
-        series(svg, [(x_of(n), y_of(ms)) for n, ms in times], colour, square)
-        svg.text(x_of(longest) + 14, y_of(times[-1][1]) + 5, label, 14, INK, 600)
-    return svg.done()
-
-
-FIGURES = {"time_no_cache.svg": no_cache, "time_flat_cache.svg": flat_cache}
+FIGURES = {"time_no_cache.svg": no_cache}
