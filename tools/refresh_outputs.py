@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the commands whose output a text shows, and puts what they print into the text.
 
-  refresh_outputs.py [--bin FOLDER] [--only TEXT] [--without-times | --check] [FILE.md...]     (default: all texts)
+  refresh_outputs.py [--bin FOLDER] [--only TEXT] [--check] [FILE.md...]     (default: all texts)
 
 A block is refreshed if a mark is above it:
 
@@ -12,8 +12,7 @@ A block is refreshed if a mark is above it:
 
 The command is run by bash in the repository's root; a pipe may cut the output. With --bin, `./course run 1` runs
 FOLDER/lesson01, a build that is already there (and lines `./course kernel` are left alone). What a benchmark prints is
-kept in docs/figures/data (tools/measured.py). --without-times leaves every block alone that shows a time or a rate: the others are the same
-on every machine. --check changes nothing, names those that are not what their command prints, and exits with 1."""
+kept in docs/figures/data (tools/measured.py). --check changes nothing, names those that are not what their command prints, and exits with 1."""
 import argparse
 import os
 import pathlib
@@ -59,7 +58,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", type=lambda folder: pathlib.Path(folder).resolve())
     parser.add_argument("files", nargs="*", type=pathlib.Path)
-    parser.add_argument("--without-times", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--only", default="", metavar="TEXT", help="blocks with this in their command")
     options = parser.parse_args()
@@ -71,7 +69,7 @@ def main():
         def fresh_block(m):
             nonlocal num_run, num_stale
             has_times = TIMES.search(m[3])
-            if options.only not in m[2] or (options.check and not is_compared(m[3])) or (options.without_times and has_times):
+            if options.only not in m[2] or (options.check and not is_compared(m[3])):
                 return m[0]
             if options.bin and not options.only and "course kernel" in m[2]:
                 return m[0]  # another build's
