@@ -76,6 +76,8 @@ def selftest(rules):
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\n```cpp\nint b;\n```\n"),
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/gone.h -->\n```cpp\nint a;\n```\n"),
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\ntext\n"),
+        ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\n\n```cpp\nint a;\n```\n"),
+        ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\n```cpp\nint a;\n"),
         ("quotes", "docs/x.md", "Lesson 1's kernels on the simulated GPU\n\nf_kernel, x.cu, 4 launches\n  7  load 4  1  1  1.00  12 %  int a\n"),
         ("numbers", "docs/speed.md", "It is 3.2 times as fast.\n"),
         ("numbers", "docs/speed.md", "A step takes 7 µs.\n"),
