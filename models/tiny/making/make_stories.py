@@ -148,10 +148,9 @@ class Story:
         self.set(weather=self.pick(words.weather), time=self.pick(words.times))
 
     def set_thing(self, noun, look=None):
-        """Slots thing ("kite"), a_thing ("a red kite"), the_thing, look_thing ("red kite")."""
+        """Slots thing ("kite"), a_bare_thing ("a kite"), a_thing ("a red kite"), the_thing, look_thing ("red kite")."""
         look = look or self.pick(words.colors if self.rng.random() < 0.6 else words.looks)
-        self.look = look
-        self.set(thing=noun, look_thing=f"{look} {noun}", a_thing=article(f"{look} {noun}"),
+        self.set(thing=noun, look_thing=f"{look} {noun}", a_bare_thing=article(noun), a_thing=article(f"{look} {noun}"),
                  the_thing=f"the {self.pick([noun, noun, f'{look} {noun}'])}")
         self.thing_topics = [article(noun), article(f"{look} {noun}")]
 

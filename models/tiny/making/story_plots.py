@@ -35,40 +35,18 @@ def article(phrase):
     return ("an " if phrase[0] in "aeiou" else "a ") + phrase
 
 
-# --- what a plot sets before it is told: slots, topics (what a request may name), wishes (what happens)
-
-
-def lost_thing(s):
-    s.wishes = [f"who lost {thing}" for thing in s.thing_topics]
-
-
-def stuck_in_tree(s):
-    s.set_thing(s.pick(words.flying))
-    s.wishes = [f"whose {s.slots['thing']} is stuck in a tree"]
-
-
-def broken_thing(s):
-    s.set_thing(s.pick(words.breakable))
-    s.wishes = [f"who broke {thing}" for thing in s.thing_topics]
-
-
-def share_thing(s):
-    s.wishes = ["who did not want to share", f"who did not want to share {s.thing_topics[0]}"]
+# --- what a plot sets before it is told, where the text alone cannot say it
 
 
 def afraid(s):
     fear = s.pick(sorted(words.fears))
     s.set(fear=fear, scary=words.fears[fear])
-    s.topics = [fear]
-    s.wishes = [f"who {s.slots['was']} afraid of {fear}", "who learned to be brave"]
 
 
 def lost_baby(s):
     baby = s.pick([a for a in words.common_animals + words.animals if a != s.kind and a not in s.slots["f"]])
     look = s.pick(words.baby_looks)
-    s.set(a_baby=f"a {look} {baby}", the_baby=f"the {look} {baby}", animal=baby)
-    s.topics = [f"a {look} {baby}", article(baby)]
-    s.wishes = [f"who found {s.topics[0]}", f"who helped {s.topics[0]}"]
+    s.set(a_baby=f"a {look} {baby}", the_baby=f"the {look} {baby}", animal=baby, an_animal=article(baby))
 
 
 def cooking(s):
@@ -78,51 +56,19 @@ def cooking(s):
     a_food = food if several or food in ("soup", "bread", "jam") else f"a {food}"
     s.set(food=food, a_food=a_food, first=first, second=second, it="them" if several else "it",
           food_was="were" if several else "was", this_is="these are" if several else "this is")
-    s.topics = [a_food, a_food]
-    s.wishes = [f"who made {a_food}", f"who wanted to make {a_food}"]
 
 
 def growing(s):
     seed = s.pick(words.seeds)
     s.set(seed=seed, a_seed=article(seed))
-    s.topics = [article(f"{seed} seed"), "a seed"]
 
 
 def growing_end(s):
     s.set(f=s.slots["g"])
 
 
-def surprise(s):
-    s.topics = [*s.thing_topics, "a birthday", "a birthday party", "a surprise"]
-
-
-def treasure(s):
-    s.set_thing(s.pick(words.clues), s.pick(words.clue_looks))
-    s.set(prize=s.pick(words.prizes))
-    s.topics = [*s.thing_topics, "a treasure"]
-    s.wishes = ["who found a treasure", f"who found {s.thing_topics[1]}"]
-
-
 def race(s):
     s.topics = ["a race", *s.friend_topics]
-
-
-def rainy_day(s):
-    s.topics = ["a rainy day", "the rain"]
-
-
-def night_sky(s):
-    s.topics = ["the moon", "a star", "the stars"]
-    wish = s.pick(words.wishes)
-    s.set(wish=wish)
-    s.wishes = [f"who wanted to {wish}"]
-
-
-def new_skill(s):
-    skill = s.pick(words.skills)
-    s.set(skill=skill)
-    s.topics = [f"learning to {skill}"]
-    s.wishes = [f"who wanted to {skill}", f"who learned to {skill}", f"who could not {skill}"]
 
 
 def new_friend(s):
@@ -132,9 +78,7 @@ def new_friend(s):
         s.set(f_intro=f"a {child} named {s.slots['f']}")
 
 
-SETUPS = {setup.__name__: setup for setup in (
-    lost_thing, stuck_in_tree, broken_thing, share_thing, afraid, lost_baby, cooking, growing, growing_end, surprise,
-    treasure, race, rainy_day, night_sky, new_skill, new_friend)}
+SETUPS = {setup.__name__: setup for setup in (afraid, lost_baby, cooking, growing, growing_end, race, new_friend)}
 
 
 # --- telling
@@ -147,6 +91,16 @@ def one_of(s, choices):
         percent, _, name = choice.rpartition(" % ")
         if not percent or draw < int(percent) / 100:
             return name
+
+
+def set_up(s, what, words_of, slot, choices):
+    """A line `thing: flying`, `topics: a | b`, `wishes: a | b` or `{slot} is a | b`."""
+    if slot:
+        s.set(**{slot: s.pick(choices.split(" | "))})
+    elif what == "thing":
+        s.set_thing(*(s.pick(getattr(words, name)) for name in words_of.split(", ")))
+    else:
+        setattr(s, what, [phrase.format(**s.slots) for phrase in words_of.split(" | ")])
 
 
 def close_story(s, morals):
@@ -167,6 +121,8 @@ def tell_part(s, name):
     for ways in PARTS[name]:
         if not ways:
             s.paragraph()
+        elif found := re.match(r"(thing|topics|wishes): (.*)|\{(\w+)\} is (.*)", ways[0]):
+            set_up(s, *found.groups())
         elif ways[0] == "-> close_story":
             close_story(s, ways[1:])
         elif ways[0] == "-> open_home" and s.slots["home"] in s.paragraphs[-1][-1]:
