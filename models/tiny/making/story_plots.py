@@ -93,14 +93,14 @@ def one_of(s, choices):
             return name
 
 
-def set_up(s, what, words_of, slot, choices):
-    """A line `thing: flying`, `topics: a | b`, `wishes: a | b` or `{slot} is a | b`."""
+def set_up(s, what, phrases, slot, name):
+    """A line `thing: flying`, `topics: a | b`, `wishes: a | b` or `{skill} is one of skills`."""
     if slot:
-        s.set(**{slot: s.pick(choices.split(" | "))})
+        s.set(**{slot: s.pick(getattr(words, name))})
     elif what == "thing":
-        s.set_thing(*(s.pick(getattr(words, name)) for name in words_of.split(", ")))
+        s.set_thing(*(s.pick(getattr(words, name)) for name in phrases.split(", ")))
     else:
-        setattr(s, what, [phrase.format(**s.slots) for phrase in words_of.split(" | ")])
+        setattr(s, what, [phrase.format(**s.slots) for phrase in phrases.split(" | ")])
 
 
 def close_story(s, morals):
@@ -121,7 +121,7 @@ def tell_part(s, name):
     for ways in PARTS[name]:
         if not ways:
             s.paragraph()
-        elif found := re.match(r"(thing|topics|wishes): (.*)|\{(\w+)\} is (.*)", ways[0]):
+        elif found := re.match(r"(thing|topics|wishes): (.*)|\{(\w+)\} is one of (.*)", ways[0]):
             set_up(s, *found.groups())
         elif ways[0] == "-> close_story":
             close_story(s, ways[1:])
