@@ -10,8 +10,8 @@ import json
 import pathlib
 import re
 import subprocess
-import sys
 
+from course_arguments import die
 from course_builds import shown
 
 COUNTS = ("requests", "wanted", "moved", "best")
@@ -173,7 +173,7 @@ def sums(kernels):
 def report(trace, folders, svg, source):
     kernels = read(trace, folders)
     if not kernels:
-        sys.exit("error: no load or store was traced; wanted a kernel that ran in a simt-trace build")
+        die("no load or store was traced; wanted a kernel that ran in a simt-trace build")
     for kernel in kernels:
         table(kernel)
     print("A request is one load or store of a warp. It moves sectors of 32 bytes of global memory, or takes\n"

@@ -8,6 +8,7 @@ Reading: the words of a lesson's README.md at 170 a minute, its page about the G
 import re
 import sys
 
+from course_arguments import die, end_with
 from exercises.lesson import ROOT, Lesson
 from exercises.solutions import lines_taken
 
@@ -25,7 +26,7 @@ def main():
         read, written = read + minutes, written + lines
         row = re.search(rf"(\(lessons/{folder.name}/README\.md\).*\| )(\d+) min, (\d+) lines \|", text)
         if not row:
-            sys.exit(f"error: README.md has no row for {folder.name}, wanted one that ends with `N min, N lines |`")
+            die(f"README.md has no row for {folder.name}, wanted one that ends with `N min, N lines |`")
         if int(row[3]) != lines or abs(int(row[2]) - minutes) > 2:
             wrong.append(f"README.md: {row[2]} min, {row[3]} lines, and now it is {minutes} min, {lines} lines: run tools/lesson_hours.py")
         text = text.replace(row[0], f"{row[1]}{minutes} min, {lines} lines |")
@@ -34,7 +35,7 @@ def main():
     text, found = re.subn(r"\d+ minutes and [\d,]+ lines, about \d+ hours", counted, text)
     text = re.sub(r"(?<=<!-- number: )\d+ minutes, \d+ hours", f"{read} minutes, {hours} hours", text)
     if found != 1:
-        sys.exit(f"error: README.md has {found} places like `{counted}`, wanted one")
+        die(f"README.md has {found} places like `{counted}`, wanted one")
     if sys.argv[1:] == ["--check"]:
         print("".join(f"{line}\n" for line in wrong), end="")
         return 1 if wrong else 0
@@ -44,4 +45,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -87,7 +87,7 @@ class Build:
             out = run(["ninja", "-C", str(self.folder), "-t", "commands", test]).stdout
             lines = [l for l in out.splitlines() if f"-o bin/{test} " in l]
             if not lines:
-                sys.exit(f"error: {self.folder} has no {test}; build it first")
+                course_arguments.die(f"{self.folder} has no {test}; build it first")
             command = lines[-1]
             command = command[command.index("&&") + 2 :] if command.startswith(":") else command
             self.link[test] = command.split("&&")[0].strip()

@@ -13,14 +13,14 @@ A block is refreshed if a mark is above it:
 The command is run by bash in the repository's root; a pipe may cut the output. With --bin, `./course run 1` runs
 FOLDER/lesson01, a build that is already there (and lines `./course kernel` are left alone). What a benchmark prints is
 kept in docs/figures/data (tools/measured.py). --check changes nothing, names those that are not what their command prints, and exits with 1."""
-import argparse
 import os
 import pathlib
 import re
 import subprocess
-import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from course_arguments import Parser, die, end_with
+from course_builds import ROOT
+
 TIMES = re.compile(r"\d (us|ms|ns|s)\b|/s\b")
 DIGEST = re.compile(r"\b[0-9a-f]{16}\b")
 BLOCK = re.compile(r"(<!-- output: ([^\n]+?) -->\n```[a-z]*)(.*?)(\n```)", re.S)
@@ -45,7 +45,7 @@ def output_of(command):
     width_of_file = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, env=width_of_file, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
-        sys.exit(f"this failed with {done.returncode}: {command}")
+        die(f"this failed with {done.returncode}: {command}")
     return done.stdout.strip("\n")
 
 
@@ -55,7 +55,7 @@ def is_compared(shown):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Parser(__doc__)
     parser.add_argument("--bin", type=lambda folder: pathlib.Path(folder).resolve())
     parser.add_argument("files", nargs="*", type=pathlib.Path)
     parser.add_argument("--check", action="store_true")
@@ -91,4 +91,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

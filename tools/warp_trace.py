@@ -65,14 +65,14 @@ def write(trace, out, made_by, folders=(), name=None, most=8):
     kernels = [kernel for kernel in kernel_traffic.read(trace, folders) if name in (None, kernel.name)]
     lines = [line for kernel in kernels for line in lines_of(kernel, most)]
     if not lines:
-        sys.exit(f"error: {trace}: no load or store was traced{' of ' + name if name else ''}")
+        course_arguments.die(f"{trace}: no load or store was traced{' of ' + name if name else ''}")
     pathlib.Path(out).write_text(text_of(made_by, lines))
 
 
 def ship():
     for name, (program, arguments, kernel) in SHIPPED.items():
         if not (BIN / program).exists():
-            sys.exit(f"error: {shown(BIN / program)} is not there; COURSE_PRESET=simt-trace ./course build {program}")
+            course_arguments.die(f"{shown(BIN / program)} is not there; COURSE_PRESET=simt-trace ./course build {program}")
         with tempfile.TemporaryDirectory() as folder:
             trace = pathlib.Path(folder) / "trace"
             subprocess.run([BIN / program, *arguments], env={**os.environ, "SIMT_TRACE": str(trace)}, check=True,

@@ -7,7 +7,6 @@ FOLDER has the programs (build/default/bin). Lines come from code blocks, from `
 marks <!-- output: ... -->, but for those that tools/refresh_outputs.py --check compares with what they print.
 NOT_RUN says which lines do not run here, and why; --list prints the lines with that.
 """
-import argparse
 import concurrent.futures
 import os
 import pathlib
@@ -19,6 +18,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import refresh_outputs  # noqa: E402
+from course_arguments import Parser, end_with  # noqa: E402
 
 NOT_RUN = [  # the first that is found in a line counts
     (r"--device cuda|bench-cuda|--judging|--road", "needs a GPU"),
@@ -102,7 +102,7 @@ def run(line, binaries):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(__doc__)
     parser.add_argument("--bin", type=lambda folder: pathlib.Path(folder).resolve(), required=True)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--only", default="", metavar="TEXT")
@@ -123,4 +123,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)
