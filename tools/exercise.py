@@ -27,6 +27,7 @@ import time
 
 import course_arguments
 import course_builds
+import kernel_runs
 from exercises import checks, mine, mutants, repair, runs, solutions, substitution
 from exercises.lesson import ROOT, Lesson, Mistake, has_hole, sentence, wrapped
 from exercises.runs import WAITS, coloured
@@ -303,7 +304,6 @@ def diff(lesson, wanted):
 
 def with_tool(lesson, folder, options):
     """The tests of the kernels written so far, in a build with one of the simulated GPU's tools."""
-    import kernel_runs
     lesson.make()
     steps = [step for step in lesson.steps if step.gpu_tests and not lesson.is_unwritten(step)]
     if not steps:

@@ -20,9 +20,8 @@ import course_arguments
 import course_builds
 import kernel_traffic
 import warp_trace
+from course_builds import ROOT, shown
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PRESETS = {"": "simt", "races": "simt-tsan", "bounds": "simt-asan", "traffic": "simt-trace"}
 LOOKS_FOR = {"": "", "races": ", looking for races", "bounds": ", looking for overruns",
              "traffic": ", counting loads and stores"}
 TOOLS = {"races": "two threads at one place with nothing that orders them: both lines, CTAs and threads",
@@ -270,7 +269,7 @@ def traffic(binary, folders, command, svg, source=False, pattern="*", own=None):
             kernel_traffic.compare(trace, trace.with_suffix(".own"))
         page = svg.with_suffix(".json")
         warp_trace.write(trace, page, f"{command} --traffic", folders)
-        print(f"Click through it: ./course viz --trace {warp_trace.relative(page)}")
+        print(f"Click through it: ./course viz --trace {shown(page)}")
     return 0
 
 

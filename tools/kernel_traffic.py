@@ -1,24 +1,19 @@
-#!/usr/bin/env python3
 """What the loads and stores of a kernel cost, from the trace of a simulated GPU (simt/trace.cpp).
-
-  kernel_traffic.py TRACE [--kernels FOLDER] [--source] [--svg OUT.svg] [--sums]
 
 For each kernel a table with a row for each line of code: requests (a warp's load or store is one), the
 32-byte sectors of global memory that they touch or the passes through the 32 banks of shared memory,
-the least that could do, and the share of the bytes moved that were wanted. --kernels leaves out those
-that are defined elsewhere; --source prints the files with these numbers in the margin; --svg draws one
-request of each line: which lane reads where. --sums prints one JSON object: kernel, memory, op and counts.
+the least that could do, and the share of the bytes moved that were wanted. `source` prints the files with
+these numbers in the margin, and a picture shows one request of each line: which lane reads where.
 """
-
-import argparse
 import collections
 import json
 import pathlib
 import re
 import subprocess
-import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from course_arguments import die
+from course_builds import shown
+
 COUNTS = ("requests", "wanted", "moved", "best")
 UNIT = {"global": "sectors", "shared": "passes"}
 Key = collections.namedtuple("Key", "file line space op bytes")
@@ -69,8 +64,9 @@ class Kernel:
         return sorted((k, t) for k, t in self.rows.items() if k.space == space)
 
 
-def read(path):
-    """The kernels of a trace, in the order of their names; instances of a template are one."""
+def read(path, folders=()):
+    """The kernels of a trace that load or store, in the order of their names; instances of a template are one.
+    `folders`: only those that are defined there."""
     rows = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
     programs = collections.defaultdict(set)
     for row in rows:
@@ -87,7 +83,9 @@ def read(path):
         _, at_file, line = next((f for f in reversed(frames[row["program"]][row["at"]]) if is_kernel_code(f[1])),
                                 frames[row["program"]][row["at"]][-1])
         kernel.add(Key(at_file, line, row["space"], row["op"], row["bytes"]), row)
-    return [kernels[key] for key in sorted(kernels, key=str)]
+    folders = [pathlib.Path(folder).resolve() for folder in folders]
+    wanted = lambda file: not folders or any(file.is_relative_to(folder) for folder in folders)
+    return [kernels[key] for key in sorted(kernels, key=str) if kernels[key].rows and wanted(key[1])]
 
 
 def source_line(file, number):
@@ -159,7 +157,7 @@ def draw(kernels, path):
             for i in range(len(units)):
                 rows.append(f'<rect x="{8 + i * width:.1f}" y="{y + 78}" width="{max(width - 2, 1):.1f}" height="14" class="s"/>')
             y += 112
-    pathlib.Path(path).write_text(
+    path.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 784 {y}" font-family="sans-serif" font-size="13">'
         "<style>.t{fill:#444}.n{fill:#fff;font-size:9px;text-anchor:middle}.on{fill:#4878d0}.off{fill:#ddd}.s{fill:#ee854a}"
         ".l{stroke:#888;stroke-width:.8}@media (prefers-color-scheme:dark){.t{fill:#ddd}.off{fill:#444}}</style>"
@@ -172,27 +170,23 @@ def sums(kernels):
             if (rows := [(k, t) for k, t in kernel.of(space) if k.op == op])]
 
 
-def report(trace, folders=(), svg=None, source=False):
-    kernels = read(trace)
-    folders = [pathlib.Path(folder).resolve() for folder in folders]
-    here = [k for k in kernels if k.rows and (not folders or any(k.file.is_relative_to(folder) for folder in folders))]
-    if not here:
-        sys.exit("error: no load or store was traced; wanted a kernel that ran in a simt-trace build")
-    for kernel in here:
+def report(trace, folders, svg, source):
+    kernels = read(trace, folders)
+    if not kernels:
+        die("no load or store was traced; wanted a kernel that ran in a simt-trace build")
+    for kernel in kernels:
         table(kernel)
     print("A request is one load or store of a warp. It moves sectors of 32 bytes of global memory, or takes\n"
           "passes through the 32 banks of shared memory; 'least' is what so many bytes need.")
     if source:
-        annotate(here, folders)
-    if svg:
-        draw(here, svg)
-        shown = pathlib.Path(svg).resolve()
-        print(f"Which lane reads where: {shown.relative_to(ROOT) if shown.is_relative_to(ROOT) else shown}")
+        annotate(kernels, folders)
+    draw(kernels, svg)
+    print(f"Which lane reads where: {shown(svg.resolve())}")
 
 
 def compare(mine, own):
     """Requests and sectors of a learner's kernels beside those of the lesson's own; a mark where they are many more."""
-    counts = lambda kernels: {k.name: [sum(t[name] for _, t in k.of("global")) for name in ("requests", "moved")] for k in kernels if k.rows}
+    counts = lambda kernels: {k.name: [sum(t[name] for _, t in k.of("global")) for name in ("requests", "moved")] for k in kernels}
     theirs = counts(read(own))
     print("\nYour kernels beside the lesson's own, in global memory:")
     for name, found in counts(k for k in read(mine) if k.file.parent.name == "exercise").items():
@@ -201,24 +195,3 @@ def compare(mine, own):
         more = max(a / max(b, 1) for a, b in zip(found, theirs[name]))
         print(f"  {name}: {found[0]:,} requests, the lesson's {theirs[name][0]:,}; {found[1]:,} sectors, the lesson's {theirs[name][1]:,}"
               + (f"   (!) {more:.1f} times as many: a thread that works alone, or neighbours that are far apart?" if more > 1.2 else ""))
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trace", type=pathlib.Path)
-    parser.add_argument("--kernels", metavar="FOLDER", action="append", default=[], help="only kernels that are defined there")
-    parser.add_argument("--source", action="store_true", help="print the code with the numbers in its margin")
-    parser.add_argument("--svg", help="draw one request of each line")
-    parser.add_argument("--sums", action="store_true", help="sums of each kernel as JSON, and nothing else")
-    options = parser.parse_args()
-    if options.sums:
-        print(json.dumps(sums(read(options.trace)), indent=1))
-    else:
-        report(options.trace, options.kernels, options.svg, options.source)
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except (OSError, subprocess.SubprocessError) as error:
-        sys.exit(f"error: {error}")

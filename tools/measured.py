@@ -34,7 +34,7 @@ def git(*words, fails=None):
     """What git prints, or `fails` if it fails; without `fails` that is an error."""
     done = subprocess.run(["git", *words], cwd=ROOT, text=True, capture_output=True)
     if done.returncode and fails is None:
-        sys.exit(f"error: git {' '.join(words)}: {done.stderr.strip()}")
+        course_arguments.die(f"git {' '.join(words)}: {done.stderr.strip()}")
     return fails if done.returncode else done.stdout.strip()
 
 

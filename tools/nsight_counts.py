@@ -8,7 +8,6 @@ The plain kernels of lessons 02, 03 and 04 run in both builds on the same input,
 the test suite "kernel". For each kernel the requests and sectors of all its launches are summed, loads
 and stores apart: a compiler may move, widen or merge the loads of a line, so lines are not compared.
 Exit code 0 also if the counts differ: a difference wants an explanation, not a repair."""
-import argparse
 import collections
 import csv
 import json
@@ -16,10 +15,10 @@ import os
 import pathlib
 import struct
 import subprocess
-import sys
 import tempfile
 
 import kernel_traffic
+from course_arguments import Parser, die, end_with
 
 KERNELS = {2: ["append_kv_kernel", "decode_attention_kernel"], 3: ["write_kv_kernel", "gather_kv_kernel"],
            4: ["paged_attention_kernel"]}
@@ -45,7 +44,7 @@ def printed_rows(command):
     lines = subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
-        sys.exit(f"error: {command[0]} profiled nothing (does the program run the kernels?):\n" + "\n".join(lines[-15:]))
+        die(f"{command[0]} profiled nothing (does the program run the kernels?):\n" + "\n".join(lines[-15:]))
     return [line for line in lines[start:] if line.startswith('"')]
 
 
@@ -99,7 +98,7 @@ def logits_of(path):
 def compare_logits(one, other):
     a, b = logits_of(one), logits_of(other)
     if len(a) != len(b):
-        sys.exit(f"error: {one} has {len(a)} rows, {other} {len(b)}; wanted the same tokens")
+        die(f"{one} has {len(a)} rows, {other} {len(b)}; wanted the same tokens")
     pairs = [pair for row in zip(a, b) for pair in zip(*row)]
     largest = max(abs(x) for x, _ in pairs)
     equal = sum(x == y for x, y in pairs)
@@ -110,7 +109,7 @@ def compare_logits(one, other):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(__doc__)
     parser.add_argument("--gpu", type=pathlib.Path, help="a build with CUDA (-lineinfo is not needed: kernels are compared, not lines)")
     parser.add_argument("--trace", type=pathlib.Path, help="a build of the preset simt-trace")
     parser.add_argument("--ncu", default="ncu")
@@ -126,7 +125,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (OSError, subprocess.SubprocessError, KeyError) as error:
-        sys.exit(f"error: {error}")
+    end_with(main, subprocess.SubprocessError, KeyError, ValueError)

@@ -12,11 +12,11 @@
   waits for      of the cycles that a warp takes from one instruction to the next, the most frequent reasons
 
 The GPU's clocks are left as they are."""
-import argparse
 import csv
 import pathlib
 import re
 
+from course_arguments import Parser, end_with
 from nsight_counts import printed_rows
 
 SECTIONS = ["LaunchStats", "SpeedOfLight", "SchedulerStats", "WarpStateStats", "Occupancy"]
@@ -64,7 +64,7 @@ def waits(row):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(__doc__)
     parser.add_argument("--kernels", default="")
     parser.add_argument("--skip", type=int, default=0)
     parser.add_argument("--launches", type=int, default=1)
@@ -81,4 +81,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    end_with(main)

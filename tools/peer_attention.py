@@ -7,12 +7,13 @@ PyTorch reads contiguous K and V, [sequences, KV heads, tokens, head_dim]; ours 
 in bench 4. One query for each sequence there, all tokens of one in a prefill; bf16. Calls are replayed from a CUDA
 graph, and the median counts. As in bench 4 the buffers of its cases are together at least three times as large as the
 L2 cache. Each way that PyTorch has is tried, and the fastest shown."""
-import argparse
 import json
 import pathlib
 import re
 import statistics
 import sys
+
+from course_arguments import Parser, die, end_with
 
 DATA = pathlib.Path(__file__).resolve().parents[1] / "docs" / "figures" / "data" / "lesson04.json"
 
@@ -133,19 +134,19 @@ def prefills(torch, ours):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(__doc__)
     parser.add_argument("files", nargs="*", type=pathlib.Path, metavar="FILE", default=[DATA])
     files = parser.parse_args().files
     try:
         import torch
     except ImportError:
-        sys.exit("error: PyTorch is not here; this measures PyTorch's attention")
+        die("PyTorch is not here; this measures PyTorch's attention")
     if not torch.cuda.is_available():
-        sys.exit("error: PyTorch sees no GPU here")
+        die("PyTorch sees no GPU here")
     for file in files:
         ours = json.loads(file.read_text(encoding="utf-8"))
         (prefills if "prefill_attention" in ours else decode_steps)(torch, ours)
 
 
 if __name__ == "__main__":
-    main()
+    end_with(main)

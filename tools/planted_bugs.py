@@ -46,7 +46,7 @@ def place(bug):
 
 def preset(bug):
     """Of the simulated GPU; none for a bug outside of kernels."""
-    return "" if bug.found_by == "tests" else kernel_runs.PRESETS.get(bug.found_by, "simt")
+    return "" if bug.found_by == "tests" else course_builds.SIMULATED.get(bug.found_by, "simt")
 
 
 def shown(bug, found):
@@ -87,7 +87,7 @@ class Build:
             out = run(["ninja", "-C", str(self.folder), "-t", "commands", test]).stdout
             lines = [l for l in out.splitlines() if f"-o bin/{test} " in l]
             if not lines:
-                sys.exit(f"error: {self.folder} has no {test}; build it first")
+                course_arguments.die(f"{self.folder} has no {test}; build it first")
             command = lines[-1]
             command = command[command.index("&&") + 2 :] if command.startswith(":") else command
             self.link[test] = command.split("&&")[0].strip()
@@ -198,7 +198,6 @@ def main():
     parser.add_argument("--bin", metavar="FOLDER", help="a build folder that has the lessons' tests")
     parser.add_argument("--only", metavar="TEXT", default="", help="only bugs whose place (06/block_hash.cpp) or text has this")
     parser.add_argument("--case", metavar="NAME", default="*", help="only these test cases; * stands for anything")
-    parser.add_argument("--jobs", metavar="N", type=int, help="bugs at a time", default=course_builds.num_jobs())
     parser.add_argument("--kernels", action="store_true", help="only bugs in CUDA kernels")
     parser.add_argument("--programs", action="store_true", help="only print the programs that are needed, and their builds")
     parser.add_argument("--check", action="store_true", help="only look whether every bug has its place")
@@ -234,7 +233,7 @@ def main():
     for build, test in programs:  # before the threads
         builds[build].link_command(test)
     missed = 0
-    with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
+    with concurrent.futures.ThreadPoolExecutor(course_builds.num_jobs()) as pool:
         for bug, found in zip(planted, pool.map(lambda bug: try_bug(builds[preset(bug)], bug, options), planted)):
             missed += not found or found.startswith("ERROR")
             print(shown(bug, found), flush=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the commands whose output a text shows, and puts what they print into the text.
 
-  refresh_outputs.py [--bin FOLDER] [--only TEXT] [--without-times | --check] [FILE.md...]     (default: all texts)
+  refresh_outputs.py [--bin FOLDER] [--only TEXT] [--check] [FILE.md...]     (default: all texts)
 
 A block is refreshed if a mark is above it:
 
@@ -12,16 +12,15 @@ A block is refreshed if a mark is above it:
 
 The command is run by bash in the repository's root; a pipe may cut the output. With --bin, `./course run 1` runs
 FOLDER/lesson01, a build that is already there (and lines `./course kernel` are left alone). What a benchmark prints is
-kept in docs/figures/data (tools/measured.py). --without-times leaves every block alone that shows a time or a rate: the others are the same
-on every machine. --check changes nothing, names those that are not what their command prints, and exits with 1."""
-import argparse
+kept in docs/figures/data (tools/measured.py). --check changes nothing, names those that are not what their command prints, and exits with 1."""
 import os
 import pathlib
 import re
 import subprocess
-import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from course_arguments import Parser, die, end_with
+from course_builds import ROOT
+
 TIMES = re.compile(r"\d (us|ms|ns|s)\b|/s\b")
 DIGEST = re.compile(r"\b[0-9a-f]{16}\b")
 BLOCK = re.compile(r"(<!-- output: ([^\n]+?) -->\n```[a-z]*)(.*?)(\n```)", re.S)
@@ -46,7 +45,7 @@ def output_of(command):
     width_of_file = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, env=width_of_file, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
-        sys.exit(f"this failed with {done.returncode}: {command}")
+        die(f"this failed with {done.returncode}: {command}")
     return done.stdout.strip("\n")
 
 
@@ -56,10 +55,9 @@ def is_compared(shown):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Parser(__doc__)
     parser.add_argument("--bin", type=lambda folder: pathlib.Path(folder).resolve())
     parser.add_argument("files", nargs="*", type=pathlib.Path)
-    parser.add_argument("--without-times", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--only", default="", metavar="TEXT", help="blocks with this in their command")
     options = parser.parse_args()
@@ -71,7 +69,7 @@ def main():
         def fresh_block(m):
             nonlocal num_run, num_stale
             has_times = TIMES.search(m[3])
-            if options.only not in m[2] or (options.check and not is_compared(m[3])) or (options.without_times and has_times):
+            if options.only not in m[2] or (options.check and not is_compared(m[3])):
                 return m[0]
             if options.bin and not options.only and "course kernel" in m[2]:
                 return m[0]  # another build's
@@ -93,4 +91,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

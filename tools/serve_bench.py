@@ -7,7 +7,6 @@ measures the engine, then `./course load` sends the very same ones to `./course 
 
 DIR: ./course make-model --like qwen3-0.6b --out DIR. Each rate is the median of three rounds after one to warm up. A
 cache_salt of its own keeps a round from finding what an earlier one has left in the cache."""
-import argparse
 import json
 import os
 import pathlib
@@ -17,7 +16,8 @@ import subprocess
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from course_arguments import Parser, end_with
+from course_builds import ROOT
 
 
 def salted(requests, salt):
@@ -56,7 +56,7 @@ def measure(options, engine, url, work):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(__doc__)
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/cpu/bin")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--model", default=ROOT / "models/tiny")
@@ -89,4 +89,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    end_with(main, subprocess.SubprocessError)

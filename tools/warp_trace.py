@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
 """Makes the file that the visualizer's page about one warp shows, from the trace of a simulated GPU.
 
-  warp_trace.py TRACE OUT.json [--kernels FOLDER] [--kernel NAME] [--requests N] [--made-by COMMAND]
+  warp_trace.py TRACE OUT.json
   warp_trace.py --ship
 
 TRACE is what a program of a simt-trace build writes with SIMT_TRACE=TRACE. OUT.json has a line for each line
-of source that loads or stores: its counts, as tools/kernel_traffic.py prints them, and the first N requests
-(default 8), lane by lane; `./course viz --trace OUT.json` shows it. --ship makes simt/page/traces again, from
+of source that loads or stores: its counts, as `./course kernel N --traffic` prints them, and the first eight
+requests, lane by lane; `./course viz --trace OUT.json` shows it. --ship makes simt/page/traces again, from
 programs in build/simt-trace.
 """
-
-import argparse
 import json
 import os
 import pathlib
@@ -18,9 +16,10 @@ import subprocess
 import sys
 import tempfile
 
+import course_arguments
 import kernel_traffic
+from course_builds import ROOT, shown
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = ROOT / "build/simt-trace/bin"
 MOST_BYTES = 16  # of a lane: more at once is a copy of a structure, not one instruction
 # What ships: name, program, its arguments, the kernels.
@@ -31,11 +30,6 @@ SHIPPED = {
     "padded": ("simt_patterns", ["padded"], "transpose_kernel"),
     "write_kv": ("lesson03_gpu_test", ["--test-suite=kernel", "--test-case=rows go to their slots*"], "write_kv_kernel"),
 }
-
-
-def relative(path):
-    path = pathlib.Path(path)
-    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
 def requests_of(row, base, most):
@@ -52,7 +46,7 @@ def lines_of(kernel, most):
     for key, total in sorted(kernel.rows.items()):
         if key.bytes > MOST_BYTES:
             continue
-        yield {"kernel": kernel.name, "file": str(relative(key.file)), "line": key.line,
+        yield {"kernel": kernel.name, "file": shown(key.file), "line": key.line,
                "text": kernel_traffic.source_line(key.file, key.line), "space": key.space, "op": key.op, "bytes": key.bytes,
                "requests": total["requests"], "wanted": total["wanted"], "moved": total["moved"], "least": total["best"],
                "shown": requests_of(total["example"], shared if key.space == "shared" else 0, most)}
@@ -68,48 +62,34 @@ def text_of(made_by, lines):
 
 
 def write(trace, out, made_by, folders=(), name=None, most=8):
-    folders = [pathlib.Path(folder).resolve() for folder in folders]
-    lines = [line for kernel in kernel_traffic.read(trace)
-             if (not folders or any(kernel.file.is_relative_to(folder) for folder in folders)) and name in (None, kernel.name)
-             for line in lines_of(kernel, most)]
+    kernels = [kernel for kernel in kernel_traffic.read(trace, folders) if name in (None, kernel.name)]
+    lines = [line for kernel in kernels for line in lines_of(kernel, most)]
     if not lines:
-        sys.exit(f"error: {trace}: no load or store was traced{' of ' + name if name else ''}")
+        course_arguments.die(f"{trace}: no load or store was traced{' of ' + name if name else ''}")
     pathlib.Path(out).write_text(text_of(made_by, lines))
 
 
 def ship():
     for name, (program, arguments, kernel) in SHIPPED.items():
         if not (BIN / program).exists():
-            sys.exit(f"error: {relative(BIN / program)} is not there; COURSE_PRESET=simt-trace ./course build {program}")
+            course_arguments.die(f"{shown(BIN / program)} is not there; COURSE_PRESET=simt-trace ./course build {program}")
         with tempfile.TemporaryDirectory() as folder:
             trace = pathlib.Path(folder) / "trace"
             subprocess.run([BIN / program, *arguments], env={**os.environ, "SIMT_TRACE": str(trace)}, check=True,
                            stdout=subprocess.DEVNULL)
             out = ROOT / f"simt/page/traces/{name}.json"
             write(trace, out, "python3 tools/warp_trace.py --ship", name=kernel, most=4)
-            print(f"{relative(out)}: {out.stat().st_size:,} bytes")
+            print(f"{shown(out)}: {out.stat().st_size:,} bytes")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trace", type=pathlib.Path, nargs="?")
-    parser.add_argument("out", type=pathlib.Path, nargs="?")
-    parser.add_argument("--kernels", metavar="FOLDER", action="append", default=[], help="only kernels that are defined there")
-    parser.add_argument("--kernel", metavar="NAME", help="only this one")
-    parser.add_argument("--requests", metavar="N", type=int, default=8, help="of each line, at most 64")
-    parser.add_argument("--made-by", metavar="COMMAND", help="what the page says")
-    parser.add_argument("--ship", action="store_true", help="the recordings that ship")
-    options = parser.parse_args()
-    if options.ship:
+    if sys.argv[1:] == ["--ship"]:
         return ship()
-    if not options.out:
-        parser.error("which TRACE, and where to?")
-    write(options.trace, options.out, options.made_by or f"{options.trace}", options.kernels, options.kernel,
-          max(1, min(options.requests, 64)))
+    if len(sys.argv) != 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    return write(sys.argv[1], sys.argv[2], made_by=sys.argv[1])
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (OSError, json.JSONDecodeError, subprocess.SubprocessError) as error:
-        sys.exit(f"error: {error}")
+    course_arguments.end_with(main, ValueError, subprocess.SubprocessError)

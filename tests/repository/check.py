@@ -13,7 +13,7 @@
   check.py hooks     nothing is in a lesson for the sake of a later one
   check.py browser   the visualizer and what it shows use of std::ranges only what a browser's build has
   check.py promise   nothing that would let a compiler change the arithmetic
-  check.py figures   the drawn diagrams are what their scripts draw; all pictures can be read on a phone
+  check.py figures   the drawn diagrams are what their scripts draw, and in a text; all pictures can be read on a phone
   check.py selftest  each rule above finds a planted violation
 
 A rule prints one line per violation, `file:line: what`, and the script exits with 1.
@@ -150,27 +150,14 @@ def quotes(root):
     """`<!-- quote: FILE -->` is followed by a code block whose lines stand in FILE, in one piece."""
     yield from listed_lines(root)
     for rel in files(root, {".md"}):
-        lines = numbered_lines(root, rel)
-        for i, (n, line) in enumerate(lines):
-            mark = re.match(r"\s*<!-- quote: (\S+) -->", line)
-            if not mark:
-                continue
-            source = root / mark.group(1)
-            if not source.is_file():
-                yield f"{rel}:{n}: quotes {mark.group(1)}, which does not exist"
-                continue
-            body = [text for _, text in lines[i + 1 :]]
-            if not body or not body[0].startswith("```"):
-                yield f"{rel}:{n}: a quote mark without a code block on the next line"
-                continue
-            end = next((k for k in range(1, len(body)) if body[k].startswith("```")), None)
-            if end is None or end == 1:
-                yield f"{rel}:{n}: an unfinished or empty quote"
-                continue
-            wanted = [text.rstrip() for text in body[1:end]]
-            have = [text.rstrip() for text in source.read_text(encoding="utf-8").splitlines()]
-            if not any(have[k : k + len(wanted)] == wanted for k in range(len(have))):
-                yield f"{rel}:{n}: this quote is not in {mark.group(1)} any more"
+        for n, marks, kind, lines in quantities.blocks((root / rel).read_text(encoding="utf-8")):
+            for source in (mark.removeprefix("quote: ") for mark in marks if mark.startswith("quote: ")):
+                if not (root / source).is_file():
+                    yield f"{rel}:{n}: quotes {source}, which does not exist"
+                elif kind != "code" or not lines:
+                    yield f"{rel}:{n}: a quote mark without a code block on the next line"
+                elif not quantities.stand_in(lines, (root / source).read_text(encoding="utf-8").splitlines()):
+                    yield f"{rel}:{n}: this quote is not in {source} any more"
 
 
 def listed_lines(root):
@@ -305,8 +292,11 @@ def smallest_letters(svg):
 
 
 def figures(root):
-    """Drawing the diagrams again gives the files that are checked in. On a phone all words of all pictures can be read."""
+    """Drawing the diagrams again gives the files that are checked in. A text shows each. On a phone all words of all pictures can be read."""
+    texts = "".join((root / rel).read_text(encoding="utf-8") for rel in files(root, {".md"}))
     for path in sorted(root.glob("docs/figures/*.svg")):
+        if not path.name.startswith("viz_") and f"/{path.name}" not in texts:
+            yield f"{path.relative_to(root)}:1: no text shows it"
         try:
             letters = smallest_letters(svg := xml.etree.ElementTree.parse(path).getroot())
         except xml.etree.ElementTree.ParseError:

@@ -3,7 +3,6 @@
 
 The lesson and a build folder are made in a temporary copy; ninja, the compiler and doctest are the real ones."""
 import contextlib
-import fcntl
 import io
 import os
 import pathlib
@@ -19,6 +18,16 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from exercises import runs, solutions  # noqa: E402
+LESSON = "../../lessons/01_toy"
+OBJECTS = "".join(f"build {name}.o: {rule} {source}\n" for name, rule, source in (
+    ("test", "cc", "../../toy_test.cpp"), ("whole", "cc", "../../whole.cpp"), ("mine", "cc", f"{LESSON}/exercise/toy.cpp"),
+    ("mine_asan", "cc_asan", f"{LESSON}/exercise/toy.cpp"), ("repair", "cc", f"{LESSON}/repair/toy.cpp"),
+    ("both", "cc", "lessons/01_toy/substituted/toy.cpp"), ("all", "cc", "lessons/01_toy/solutions/toy.cpp")))
+PROGRAMS = "".join(f"build bin/lesson01_{name}: {rule} {objects}\nbuild lesson01_{name}: phony bin/lesson01_{name}\n" for name, rule, objects in (
+    ("exercise", "ld_leak", "mine.o test.o"), ("gpu_exercise", "ld", "mine.o test.o"), ("exercise_asan", "ld_asan", "mine_asan.o test.o"),
+    ("exercise_whole", "ld", "mine.o whole.o"), ("gpu_substituted", "ld", "both.o test.o"), ("substituted_whole", "ld", "both.o whole.o"),
+    ("solutions", "ld", "all.o test.o"), ("gpu_solutions", "ld", "all.o test.o"), ("repair", "ld", "repair.o test.o"),
+    ("gpu_repair", "ld", "repair.o test.o")))
 FILES = {
     "lessons/01_toy/toy.h": "#include <vector>\nint largest(const std::vector<int>& v);\nstd::vector<int> twice(std::vector<int> v);\n",
     "lessons/01_toy/toy.cpp": """#include "toy.h"
@@ -103,34 +112,7 @@ rule ld_leak
   command = c++ -fsanitize=leak $in -o $out
 rule ld_asan
   command = c++ -fsanitize=address,undefined $in -o $out
-build mine_asan.o: cc_asan ../../lessons/01_toy/exercise/toy.cpp
-build bin/lesson01_exercise_asan: ld_asan mine_asan.o test.o
-build lesson01_exercise_asan: phony bin/lesson01_exercise_asan
-build whole.o: cc ../../whole.cpp
-build bin/lesson01_exercise_whole: ld mine.o whole.o
-build lesson01_exercise_whole: phony bin/lesson01_exercise_whole
-build both.o: cc lessons/01_toy/substituted/toy.cpp
-build bin/lesson01_gpu_substituted: ld both.o test.o
-build lesson01_gpu_substituted: phony bin/lesson01_gpu_substituted
-build bin/lesson01_substituted_whole: ld both.o whole.o
-build lesson01_substituted_whole: phony bin/lesson01_substituted_whole
-build test.o: cc ../../toy_test.cpp
-build mine.o: cc ../../lessons/01_toy/exercise/toy.cpp
-build all.o: cc lessons/01_toy/solutions/toy.cpp
-build bin/lesson01_exercise: ld_leak mine.o test.o
-build bin/lesson01_solutions: ld all.o test.o
-build bin/lesson01_gpu_exercise: ld mine.o test.o
-build bin/lesson01_gpu_solutions: ld all.o test.o
-build lesson01_gpu_exercise: phony bin/lesson01_gpu_exercise
-build lesson01_gpu_solutions: phony bin/lesson01_gpu_solutions
-build lesson01_exercise: phony bin/lesson01_exercise
-build repair.o: cc ../../lessons/01_toy/repair/toy.cpp
-build bin/lesson01_repair: ld repair.o test.o
-build lesson01_repair: phony bin/lesson01_repair
-build bin/lesson01_gpu_repair: ld repair.o test.o
-build lesson01_gpu_repair: phony bin/lesson01_gpu_repair
-build lesson01_solutions: phony bin/lesson01_solutions
-""",
+{OBJECTS}{PROGRAMS}""",
     "build/simt/CMakeCache.txt": "KV_CUDA:STRING=OFF\n",
 }
 for preset in ("simt-tsan", "simt-asan"):
@@ -254,23 +236,12 @@ def way_through():
     call("progress", code=0, says=["0 of 2 steps pass"])  # what is beside the functions runs in each of them
     path.write_text(written)
     call("progress", code=0, says=["2 of 2 steps pass"])
-    one_at_a_time()
+    builds()
 
 
-def one_at_a_time():
-    """A build waits for another one in its folder, says how far it is, and tells whose mistake it is."""
+def builds():
+    """Where a build is made, how far it is, and whose mistake it was."""
     folder = pathlib.Path("build/simt")
-    with open(folder / "course.lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        process = subprocess.Popen([sys.executable, "-u", "tools/exercise.py", "learn", "lessons/01_toy", "--build", folder, "--all"],
-                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        first = process.stdout.readline()
-        while first and "another ./course builds in build/simt; waiting" not in first:
-            first = process.stdout.readline()
-        if not first or process.poll() is not None:
-            mistakes.append("a build does not wait for another one in its folder")
-    if "all 2 steps pass" not in process.communicate(timeout=300)[0]:
-        mistakes.append("a build that has waited does not go on")
     course = pathlib.Path("build/default")  # where that is, no kernel is built for what needs none
     shutil.copytree(folder, course, ignore=shutil.ignore_patterns("bin", "*.o"))
     course.joinpath("bin").mkdir()

@@ -19,7 +19,8 @@ def numbers_in(text):
 
 
 def blocks(text):
-    """(line, marks, kind, lines) of each code block, table and paragraph; the marks are the comments right above it."""
+    """(line, marks, kind, lines) of each code block, table and paragraph; the marks are the comments right above it.
+    The kind is None for marks above nothing."""
     marks, body, kind = [], [], None
     for n, line in enumerate([*text.splitlines(), ""], 1):
         fence = line.lstrip().startswith("```")
@@ -37,10 +38,14 @@ def blocks(text):
         if line.startswith("<!-- ") and line.endswith(" -->"):
             marks, kind = [*marks, line[5:-4]], None
         elif new is None:
+            if marks:
+                yield n, marks, None, []
             marks, kind = [], None
         else:
             body.append(line)
             kind = new
+    if kind == "code":  # it does not end
+        yield n - len(body) + 1, marks, None, []
 
 
 def data_of(root, marks):
@@ -52,10 +57,9 @@ def known_by(data):
     return numbers_in("\n".join(data["printed"]) + json.dumps(data.get("values", {}), ensure_ascii=False))
 
 
-def shows(data, lines):
-    """Whether these lines stand in `printed`, in one piece."""
-    printed, n = data["printed"], len(lines)
-    return any(printed[i : i + n] == lines for i in range(len(printed) - n + 1))
+def stand_in(lines, text):
+    """Whether these lines are in a longer list of lines, in one piece."""
+    return any(text[i : i + len(lines)] == lines for i in range(len(text) - len(lines) + 1))
 
 
 def numbers(root):
@@ -86,7 +90,7 @@ def numbers(root):
             sources = [files[file] for file in data_of(root, marks) if file in files]
             if kind == "code" and any(line.startswith("<!-- from ") for line in lines):
                 yield f"{rel}:{n}: a mark inside a code block, wanted above it"
-            if kind != "prose" and sources and not any(shows(data, lines) for data in sources):
+            if kind != "prose" and sources and not any(stand_in(lines, data["printed"]) for data in sources):
                 yield f"{rel}:{n}: these lines do not stand in the file that they are from"
             if kind == "code" and (sources or any(mark.startswith("output:") for mark in marks)) or kind == "table" and sources:
                 known |= numbers_in("\n".join(lines))

@@ -7,7 +7,6 @@ FOLDER has the programs (build/default/bin). Lines come from code blocks, from `
 marks <!-- output: ... -->, but for those that tools/refresh_outputs.py --check compares with what they print.
 NOT_RUN says which lines do not run here, and why; --list prints the lines with that.
 """
-import argparse
 import concurrent.futures
 import os
 import pathlib
@@ -19,6 +18,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import refresh_outputs  # noqa: E402
+from course_arguments import Parser, end_with  # noqa: E402
 
 NOT_RUN = [  # the first that is found in a line counts
     (r"--device cuda|bench-cuda|--judging|--road", "needs a GPU"),
@@ -32,14 +32,12 @@ NOT_RUN = [  # the first that is found in a line counts
     (r"course (web|site|pictures)\b", "steps of CI, and the visualizer's tests"),
     (r"course kernel|course planted( --kernels)?$", "CI's steps for the simulated GPU, and hours"),
     (r"course exercise|course repair|--mine|--repair", "CI's steps for exercises, and exercise_test.py"),
-    (r"bench-cpu|frame-time", "measures"),
     (r"viz --trace", "needs a window"),
 ]
 SMALLER = [  # what stands for something of the reader's, and what would take long or write into the repository
     (r"~/models/[\w.-]+|\bDIR\b", "models/tiny"),
     (r"--requests FILE", "--requests tests/repository/requests.jsonl"),
     (r"--script FILE", "--script lessons/05_refcount_cow/scenarios/fork_and_copy.txt"),
-    (r"--trace FILE", "--trace simt/page/traces/coalesced.json"),
     (r"conversation_trace\.jsonl", "instruments/replay/example.jsonl"),
     (r"/tmp/", "./"),
     (r"(course viz) N\b", r"\1 5"),
@@ -50,7 +48,6 @@ SMALLER = [  # what stands for something of the reader's, and what would take lo
     (r"--max-tokens \d+", "--max-tokens 8"),
     (r"(course run(?: \d+)?)(?!.*--max-tokens)", r"\1 --max-tokens 8"),
 ]
-VARIABLES = {"A": "Once upon a time", "B": "One day", "f": "blocks", "n": "40"}
 REFUSED = r"--max-tokens 100 --num-blocks 4$"  # its text shows that: a pool that is too small
 
 
@@ -95,7 +92,7 @@ def run(line, binaries):
     with tempfile.TemporaryDirectory() as folder:  # what a program writes goes there
         for path in ROOT.iterdir():
             os.symlink(path, pathlib.Path(folder, path.name))
-        environment = {**os.environ, "KV_THREADS": "1", "COURSE_PRESET": "", **VARIABLES}
+        environment = {**os.environ, "KV_THREADS": "1", "COURSE_PRESET": ""}
         try:
             done = subprocess.run(["bash", "-c", words], cwd=folder, env=environment, text=True, errors="replace", timeout=300,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -105,7 +102,7 @@ def run(line, binaries):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(__doc__)
     parser.add_argument("--bin", type=lambda folder: pathlib.Path(folder).resolve(), required=True)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--only", default="", metavar="TEXT")
@@ -126,4 +123,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -76,6 +76,8 @@ def selftest(rules):
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\n```cpp\nint b;\n```\n"),
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/gone.h -->\n```cpp\nint a;\n```\n"),
         ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\ntext\n"),
+        ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\n\n```cpp\nint a;\n```\n"),
+        ("quotes", "lessons/01_a/README.md", "<!-- quote: lessons/01_a/ok.h -->\n```cpp\nint a;\n"),
         ("quotes", "docs/x.md", "Lesson 1's kernels on the simulated GPU\n\nf_kernel, x.cu, 4 launches\n  7  load 4  1  1  1.00  12 %  int a\n"),
         ("numbers", "docs/speed.md", "It is 3.2 times as fast.\n"),
         ("numbers", "docs/speed.md", "A step takes 7 µs.\n"),
@@ -108,8 +110,9 @@ def selftest(rules):
         ("answers", "lessons/03_c/README.md", "## Predict\n\nNothing.\n"),
         ("figures", "tools/figures/all.py", "import sys\nfor folder in 'docs/figures', sys.argv[2]:\n"
          "    open(folder + '/x.svg', 'w').close()\nprint('docs/figures/x.svg:1: out of the picture: x')\n"),
-        ("figures", "docs/figures/small.svg", SCENE.replace("640", "660")),
-        ("figures", "docs/figures/viz_tall.svg", SCENE.replace("400", "731")),
+        ("figures", "docs/figures/nowhere.svg", SCENE),
+        ("figures", "docs/figures/ok.svg", SCENE.replace("640", "660")),
+        ("figures", "docs/figures/viz_ok.svg", SCENE.replace("400", "731")),
         ("hooks", "lessons/02_b/x.h", "class X {\n public:\n  virtual void later();\n};\n"),
         ("hooks", "lessons/02_b/x.h", "struct X {\n  int of_a_later_lesson = 0;  // of_a_later_lesson\n};\n"),
         ("hooks", "lessons/02_b/x.h", "class X {\n public:\n  virtual void f() { f(); }\n};\n"),
@@ -145,7 +148,7 @@ def selftest(rules):
         "kernels/ok.cpp": '#include "common/x.h"\n',
         "site/node_modules/x/README.md": "[not ours](none.md)\n",
         "kernels/CMakeLists.txt": "target_link_libraries(x PUBLIC kv::common)  # not kv::qwen3\n",
-        "README.md": "`./course run 1` [ok](lessons/01_a/ok.h)\n",
+        "README.md": "`./course run 1` [ok](lessons/01_a/ok.h) ![a](docs/figures/ok.svg)\n",
         "lessons/02_b/README.md": "<!-- quote: lessons/01_a/ok.h -->\n```cpp\nint a;\n```\n",
     }
     for rule, name, text in planted + [(rule, None, None) for rule in rules]:

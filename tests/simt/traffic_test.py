@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """What kernel_traffic.py counts of traffic.cu's kernels, against what a person counts: traffic_test.py PROGRAM"""
-import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import kernel_traffic  # noqa: E402
 
 # Of the kernel's loads, in both warps together: requests; sectors or passes; the least; bytes wanted.
 LOADS = {
@@ -31,12 +33,11 @@ STORES = {("half_masked", "global"): (2, 4, 4, 128), ("sixteen_bytes", "global")
 
 
 def main():
-    tool = pathlib.Path(__file__).resolve().parents[2] / "tools" / "kernel_traffic.py"
     with tempfile.TemporaryDirectory() as folder:
         trace = f"{folder}/trace"
         subprocess.run([sys.argv[1]], check=True, env={**os.environ, "SIMT_TRACE": trace})
-        printed = subprocess.run([sys.executable, tool, trace, "--sums"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    counted = {(s["kernel"], s["space"], s["op"]): (s["requests"], s["moved"], s["best"], s["wanted"]) for s in json.loads(printed)}
+        sums = kernel_traffic.sums(kernel_traffic.read(trace))
+    counted = {(s["kernel"], s["space"], s["op"]): (s["requests"], s["moved"], s["best"], s["wanted"]) for s in sums}
     wanted = {(*key, "load"): counts for key, counts in LOADS.items()}
     for kernel, space, _ in list(wanted):  # every kernel stores a float in each thread
         wanted[kernel, "global", "store"] = (2, 8, 8, 256)

@@ -7,10 +7,13 @@ import shutil
 import signal
 import subprocess
 
+import kernel_runs
+from course_builds import SIMULATED
+
 from . import runs, substitution
 from .lesson import ROOT
 
-TOOLS = {"races": "simt-tsan", "bounds": "simt-asan"}
+TOOLS = {tool: SIMULATED[tool] for tool in ("races", "bounds")}
 SANITIZERS = {"ASAN_OPTIONS": "color=never:detect_leaks=0:detect_container_overflow=0:exitcode=67"
               + "".join(f":handle_{name}=2" for name in ("segv", "abort", "sigfpe", "sigbus")),  # and not doctest's handlers
               "UBSAN_OPTIONS": "color=never:print_stacktrace=1"}
@@ -63,12 +66,11 @@ def by_sanitizers(lesson, result, folder):
 
 def words_of(said, binary, endless=""):
     """What the sanitizers of a CPU step say, in a few lines. `endless`: what is said if it did not end here either."""
-    import kernel_runs as k
     ubsan = re.search(r"^(\S+?):(\d+):\d+: runtime error: (.*)$", said, re.M)
     asan = re.search(r"ERROR: AddressSanitizer: (attempting double-free|\S+)", said)
     if not ubsan and not asan:
         return []
-    frames = k.frames_of(re.split(r"\n\s*\n", said[(ubsan or asan).start():])[0], binary)
+    frames = kernel_runs.frames_of(re.split(r"\n\s*\n", said[(ubsan or asan).start():])[0], binary)
     frames = [frame for frame in frames if not frame[1].is_absolute() and frame[1].parts[0] not in ("build", "tests", "simt")
               and (ROOT / frame[1]).is_file()]
     mine = [frame for frame in frames if "exercise" in frame[1].parts]
@@ -86,9 +88,9 @@ def words_of(said, binary, endless=""):
     else:
         lines = [f"A memory error: {KINDS.get(asan[1], asan[1])}."]
         if access and "located" in said:
-            lines += [f"  It {access[1].lower()}s {access[2]} bytes {k.distance(said)}"]
+            lines += [f"  It {access[1].lower()}s {access[2]} bytes {kernel_runs.distance(said)}"]
     for frame in dict.fromkeys(frames[:1] + mine[:1]):
-        lines += [f"    {frame[1]}:{frame[2]}, in {short(frame[0])}", k.quoted(*frame[1:])]
+        lines += [f"    {frame[1]}:{frame[2]}, in {short(frame[0])}", kernel_runs.quoted(*frame[1:])]
     return [line for line in lines if line.strip()]
 
 
@@ -168,10 +170,7 @@ def is_ready(lesson, folder, tool):
 
 def run_tool(lesson, cases, folder, tool):
     """Results of cases in a tool's build, which is made first; None if it cannot be."""
-    import kernel_runs
     build = builds(folder)[tool]
-    if not (build / "build.ninja").exists():
-        subprocess.run(["cmake", "--no-warn-unused-cli", "--preset", build.name, "-B", str(build)], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
     ok, words = runs.build(build, [target_of(lesson)])
     if not ok:
         print(*words, sep="\n")
@@ -232,16 +231,15 @@ def breaks_launch_rule(lesson, step, changed=()):
 
 def sanitized(lesson, folder, tools=("asan", "tsan")):
     """All CPU tests once more under sanitizers; under the one for threads those of steps whose work several threads do. Lines, or nothing."""
-    import kernel_runs as k
     by_threads = lambda step: re.search("parallel_for|each_query", "".join(lesson.written(f.file) for f in step.functions)) or "thread" in "".join(step.text)
     shared = [case for step in lesson.steps if by_threads(step) for case in step.tests]
     for tool in tools:
         binary = runs.program(folder, f"{lesson.target}_exercise_{tool}")
         if tool == "tsan" and not shared or not runs.build(folder, [binary.name])[0]:
             continue
-        cases = shared if tool == "tsan" else k.cases_of(binary, "*")
+        cases = shared if tool == "tsan" else kernel_runs.cases_of(binary, "*")
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            for case, (_, said) in zip(cases, pool.map(lambda case: k.run_case(binary, case, SANITIZERS), cases)):
+            for case, (_, said) in zip(cases, pool.map(lambda case: kernel_runs.run_case(binary, case, SANITIZERS), cases)):
                 if words := words_of(said, binary) if tool == "asan" else race_of(said, binary):
                     pool.shutdown(wait=False, cancel_futures=True)
                     return [f"{named(lesson, case)}, under sanitizers:", *(f"  {line}" for line in words), *blame(lesson, None, words)]
@@ -250,10 +248,9 @@ def sanitized(lesson, folder, tools=("asan", "tsan")):
 
 def race_of(said, binary):
     """The learner's lines between which the sanitizer for threads sees a race, in one test."""
-    import kernel_runs as k
     race = re.search(r"ThreadSanitizer: data race.*?(?=^={18}$|\Z)", said, re.M | re.S)
-    mine = [frame for frame in k.frames_of(race[0], binary) if "exercise" in frame[1].parts] if race else []
-    lines = [line for frame in dict.fromkeys(mine) for line in (f"    {frame[1]}:{frame[2]}", k.quoted(*frame[1:]))]
+    mine = [frame for frame in kernel_runs.frames_of(race[0], binary) if "exercise" in frame[1].parts] if race else []
+    lines = [line for frame in dict.fromkeys(mine) for line in (f"    {frame[1]}:{frame[2]}", kernel_runs.quoted(*frame[1:]))]
     return lines and ["A race: several threads of kv::parallel_for use one place, and one of them writes it.", *lines]
 
 
@@ -264,7 +261,6 @@ def named(lesson, case, kind="tests"):
 
 def whole(lesson, folder):
     """The lesson's own tests, all of them, and a short ladder on the learner's files. Lines about what differs, and in which step, or nothing."""
-    import kernel_runs
     steps_with = lambda kind: any(getattr(step, kind) for step in lesson.steps)
     target, other = f"{lesson.target}_exercise", f"{lesson.target}_substituted"
     ok, words = runs.build(folder, [target, f"{target}_whole"] + [target_of(lesson)] * (steps_with("gpu_tests") and runs.is_simulated(folder)))

@@ -126,6 +126,11 @@ def step_of(number, title, body):
     return step
 
 
+def number_of(backup):
+    """Of the --reset that has put a file aside, which is called 0001_block_pool.cpp."""
+    return int(backup.name.split("_")[0])
+
+
 class Lesson:
     what = "exercise"  # the folder of the learner's files, and in the names of their programs
 
@@ -268,10 +273,11 @@ class Lesson:
         if wanted != "all" and (file not in self.files() or path.parent.parts and path.resolve() != (self.exercise / file).resolve()):
             raise Mistake(f"'{wanted}' is no file of this exercise; these are: {', '.join(self.files())}, or all")
         files = [file for file in (self.files() if wanted == "all" else [file]) if self.written(file) not in ("", self.skeleton(file))]
-        taken = [int(path.name.split("_")[0]) for path in (self.exercise / "backup").rglob("[0-9]*_*")]
+        taken = map(number_of, (self.exercise / "backup").rglob("[0-9]*_*"))
+        number = max(taken, default=0) + 1
         done = []
         for file in files:
-            backup = self.exercise / "backup" / f"{max(taken, default=0) + 1:04d}_{file}"
+            backup = self.exercise / "backup" / f"{number:04d}_{file}"
             backup.parent.mkdir(exist_ok=True)
             (self.exercise / file).rename(backup)
             done.append((self.place(file), backup.relative_to(ROOT)))
@@ -283,33 +289,29 @@ class Lesson:
         backups = self.backups()
         if not backups:
             raise Mistake("there is nothing to undo: no --reset since the last --undo")
-        number, done = backups[-1].name.split("_")[0], []
-        for backup in backups:
-            if backup.name.split("_")[0] != number:
-                continue
-            file = backup.name.split("_", 1)[1]
-            aside = self.exercise / "backup" / "undone" / backup.name
-            aside.parent.mkdir(exist_ok=True)
-            if (self.exercise / file).exists():
-                (self.exercise / file).rename(aside)
-            backup.rename(self.exercise / file)
-            (self.exercise / file).touch()  # newer than what was built from the other
-            done.append((self.place(file), aside.relative_to(ROOT)))
-        return done
+        last = [backup for backup in backups if number_of(backup) == number_of(backups[-1])]
+        return self.put_back(last, self.exercise / "backup" / "undone")
 
     def redo(self):
         """Undoes the last --undo, if no --reset came after it. Returns (file, what is kept) of each file."""
-        taken = max((path.name.split("_")[0] for path in self.backups()), default="")
-        undone = sorted(path for path in (self.exercise / "backup" / "undone").glob("[0-9]*_*") if path.name.split("_")[0] > taken)
+        taken = max(map(number_of, self.backups()), default=0)
+        undone = sorted(path for path in (self.exercise / "backup" / "undone").glob("[0-9]*_*") if number_of(path) > taken)
         if not undone:
             raise Mistake("there is nothing to redo: no --undo since the last --reset")
+        first = [aside for aside in undone if number_of(aside) == number_of(undone[0])]
+        return self.put_back(first, self.exercise / "backup")
+
+    def put_back(self, kept, folder):
+        """Kept files take their places again; what stood there goes into the folder. Returns (file, what is kept) of each."""
+        folder.mkdir(exist_ok=True)
         done = []
-        for aside in [path for path in undone if path.name.split("_")[0] == undone[0].name.split("_")[0]]:
-            file, backup = aside.name.split("_", 1)[1], self.exercise / "backup" / aside.name
-            (self.exercise / file).rename(backup)
-            aside.rename(self.exercise / file)
-            (self.exercise / file).touch()
-            done.append((self.place(file), backup.relative_to(ROOT)))
+        for path in kept:
+            file, aside = self.exercise / path.name.split("_", 1)[1], folder / path.name
+            if file.exists():
+                file.rename(aside)
+            path.rename(file)
+            file.touch()  # newer than what was built from the other
+            done.append((self.place(file), aside.relative_to(ROOT)))
         return done
 
 

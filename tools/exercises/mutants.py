@@ -2,14 +2,12 @@
 
 Each mutant changes one place of one function of an exercise. All mutants of a lesson are built into one program, as
 wrong solutions are (solutions.py). A mutant is found if a test of its step fails.
-What no test finds is listed: lessons/NN_topic/test/bugs.txt has those that may survive, and why (tools/bugs.py).
---sample N takes whole lessons, chosen by --seed, until they have N mutants."""
+What no test finds is listed: lessons/NN_topic/test/bugs.txt has those that may survive, and why (tools/bugs.py)."""
 import concurrent.futures
 import dataclasses
 import math
 import os
 import pathlib
-import random
 import re
 import resource
 import subprocess
@@ -183,12 +181,7 @@ def check_lesson(lesson, options):
 
 def run(options):
     lessons = [Lesson(folder) for folder in options.folders] or all_lessons()
-    if options.sample:
-        random.Random(options.seed).shuffle(lessons)
-        sizes = [len(of_lesson(lesson)) for lesson in lessons]
-        lessons = lessons[: next((i + 1 for i in range(len(lessons)) if sum(sizes[: i + 1]) >= options.sample), len(lessons))]
-    if not (options.build / "build.ninja").exists():
-        subprocess.run(["cmake", "--preset", options.build.name, "-B", str(options.build)], cwd=runs.ROOT, stdout=subprocess.DEVNULL, check=True)
+    runs.configure(options.build)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     totals = [check_lesson(lesson, options) for lesson in lessons]
     problems, mutants, found, equal = (sum(column) for column in zip(*totals))
@@ -204,5 +197,3 @@ def add_arguments(verbs):
     solutions.add_halves(parser)
     parser.add_argument("--step", type=int, default=0, help="only this step")
     parser.add_argument("--tools", action="store_true", help="--races and --bounds look at kernels' survivors")
-    parser.add_argument("--sample", type=int, default=0, metavar="N", help="only lessons with N mutants in all")
-    parser.add_argument("--seed", type=int, default=0, help="which lessons --sample takes")

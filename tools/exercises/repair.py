@@ -19,6 +19,7 @@ import concurrent.futures
 import os
 import pathlib
 
+import kernel_runs
 from bugs import LEVELS
 from course_builds import exercise_folder
 
@@ -92,7 +93,6 @@ def compare(repair):
 
 def first_failure(repair, folder):
     """(the first test that fails or None, how many have run). The tests of the bug's function come first: they are few."""
-    import kernel_runs
     step, jobs = repair.bug.step, []
     for target in runs.targets_of(step, repair.target, repair.what):
         binary = runs.program(folder, target)

@@ -90,10 +90,18 @@ def program(folder, name):
     return home(folder, name) / "bin" / name
 
 
+def configure(folder):
+    """Of the preset of its name, unless it is there."""
+    if not (folder / "build.ninja").exists():
+        command = ["cmake", "--no-warn-unused-cli", "--preset", folder.name, "-B", folder]
+        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+
+
 def build(folder, targets):
     """(whether it was built, what the compiler said without the commands)."""
     ok, said = True, []
     for place in dict.fromkeys(home(folder, target) for target in targets):
+        configure(place)
         words = Words(place)
         ok = run_ninja(place, [target for target in targets if home(folder, target) == place], words) and ok
         said += words.said

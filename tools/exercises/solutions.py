@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 import bugs
+import kernel_runs
 
 from . import checks, runs, substitution
 from .lesson import ROOT, Lesson, Mistake, all_lessons
@@ -114,8 +115,6 @@ def build_solutions(wrongs_of, options):
 
 
 def build_in(build, wrongs_of, targets):
-    if not (build / "build.ninja").exists():
-        subprocess.run(["cmake", "--preset", build.name, "-B", str(build)], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
     for lesson, wrongs in wrongs_of.items():
         write_solutions(lesson, wrongs, build)
     ok, words = runs.build(build, sorted(targets))
@@ -165,7 +164,6 @@ def judged(lesson, build, wrong):
 
 def with_tool(lesson, build, step, tool, wrong):
     """That these tools are silent about the lesson's own kernels is seen by ./course kernel."""
-    import kernel_runs
     os.environ.update(settings(step.number, wrong))
     binary = build.parent / TOOLS[tool] / "bin" / f"{lesson.target}_gpu_solutions"
     for case in step.tool_tests:  # until one finds it: these programs are slow, and use all cores

@@ -1,4 +1,4 @@
-"""Diagrams of lesson 01: the shapes of attention, the rows computed again, the tiles."""
+"""Diagrams of lesson 01: the shapes of attention, one query, a warp, the tiles."""
 from style import BLUE, EMPTY, GREEN, INK, LINE, MUTED, ORANGE, SKY, Svg
 
 
@@ -49,26 +49,6 @@ def one_query():
             svg.text(x + 31, 211, f"{weights[t]:.2f}", 13, MUTED, anchor="middle")
     svg.line(left + 6 * step - 4, 240, left + 6 * step + 18, 240, MUTED, tip=True)
     svg.text(left + 6 * step + 24, 245, "out", 15, INK, 700)
-    return svg.done()
-
-
-def recomputed_rows():
-    steps, left, top, size, step_y = 8, 90, 130, 34, 29
-    svg = Svg(600, 428, "Step N computes N rows of K and V, and all but the last are the same as in the step before.",
-              "Rows of K and V that each step computes", "from a prompt of one token; a row is one token in one layer")
-    svg.legend(24, 94, ((ORANGE, "new in this step"), ("url(#hatch)", "computed before, the same bits again")))
-    columns = (left + steps * size + 60, left + steps * size + 180)
-    for x, words in zip(columns, ("rows", "rows so far")):
-        svg.text(x, top - 10, words, 13, MUTED, anchor="end")
-    for n in range(1, steps + 1):
-        y = top + (n - 1) * step_y
-        svg.text(24, y + 18, f"step {n}", 13.5, MUTED)
-        for t in range(n):
-            svg.rect(left + t * size, y, size - 5, step_y - 5, ORANGE if t == n - 1 else "url(#hatch)")
-        for x, number in zip(columns, (n, n * (n + 1) // 2)):
-            svg.text(x, y + 18, str(number), 14, INK, 600, "end")
-    svg.text(24, 386, "n steps: n (n + 1) / 2 rows, where n would do", 15, INK, 700)
-    svg.text(24, 408, "512 steps: 131,328 rows for 512", 14, MUTED)
     return svg.done()
 
 
@@ -134,4 +114,4 @@ def one_warp():
 
 
 FIGURES = {"attention_shapes.svg": attention_shapes, "one_query.svg": one_query, "one_warp.svg": one_warp,
-           "recomputed_rows.svg": recomputed_rows, "tiles_and_groups.svg": tiles_and_groups}
+           "tiles_and_groups.svg": tiles_and_groups}

@@ -1,5 +1,5 @@
-"""Diagrams of lesson 02: an append, slabs and their waste, holes."""
-from style import BLUE, EMPTY, FAINT, GREEN, INK, MUTED, ORANGE, PAPER, SKY, Svg
+"""Diagrams of lesson 02: an append, the grid of a kernel."""
+from style import BLUE, EMPTY, INK, MUTED, ORANGE, PAPER, SKY, Svg
 
 
 def append_row():
@@ -25,51 +25,6 @@ def append_row():
     svg.text(at + step + 4, 272, "8 at its end", 13.5, INK, 600)
     svg.legend(24, 304, ((SKY, "computed before, only read"), (ORANGE, "written by this pass, then read"),
                          (EMPTY, "reserved, never read")))
-    return svg.done()
-
-
-def slabs():
-    used, reserved = (1024, 512, 200, 512), 1024
-    total, waste = reserved * len(used), reserved * len(used) - sum(used)
-    mib = 114688 / 2**20
-    svg = Svg(640, 310, "Four slabs of 1,024 slots hold 1,024, 512, 200 and 512 tokens: 45.1 percent is wasted.",
-              "Four sequences, four slabs of 1,024 slots", "Qwen3-0.6B, 16-bit KV, 112 KiB per token")
-    left, width = 112, 390
-    for i, tokens in enumerate(used):
-        y = 78 + i * 40
-        svg.text(24, y + 20, f"sequence {i}", 13.5, MUTED)
-        svg.rect(left, y, width, 30, "url(#hatch)")
-        svg.rect(left, y, width * tokens / reserved, 30, BLUE, BLUE)
-        svg.text(left + 10, y + 20, f"{tokens:,}", 13.5, "#ffffff", 600)
-        svg.text(left + width + 12, y + 20, f"{100 * (reserved - tokens) / reserved:.1f} % wasted", 13.5)
-    svg.legend(left, 256, ((BLUE, "used"), ("url(#hatch)", "reserved and wasted")))
-    svg.text(24, 286, f"{waste:,} of {total:,} slots are never written: {100 * waste / total:.1f} %, "
-                      f"{waste * mib:.0f} of {total * mib:.0f} MiB.", 14, INK, 700)
-    return svg.done()
-
-
-def holes():
-    capacity, left, width = 4096, 146, 390
-    sizes = {"A": 1024, "B": 640, "C": 1024, "D": 512, "E": 896}
-    colours = {"A": BLUE, "B": GREEN, "C": "#5b6b8c", "D": "#56b4e9", "E": "#8c6bb1"}
-    svg = Svg(640, 278, "Five reservations fill the range; two end; 1,152 slots are free, but no hole has 1,024.",
-              "Reservations of just the right size", "4,096 token slots, first fit")
-    for i, (words, live) in enumerate((("five requests", "ABCDE"), ("B is finished", "ACDE"), ("D is finished", "ACE"))):
-        x, y = left, 78 + i * 42
-        svg.text(24, y + 20, words, 13.5, MUTED)
-        for name, size in sizes.items():
-            there, length = name in live, width * size / capacity
-            svg.rect(x, y, length, 30, colours[name] if there else PAPER, PAPER if there else FAINT, 2)
-            svg.text(x + length / 2, y + 20, f"{name} {size:,}" if there else str(size), 12,
-                     "#ffffff" if there else MUTED, 600 if there else 400, "middle")
-            x += length
-        free = sum(size for name, size in sizes.items() if name not in live)
-        svg.text(left + width + 10, y + 20, f"{free:,} free", 13.5)
-    svg.text(24, 224, "F asks for 1,024", 13.5, MUTED)
-    svg.rect(left, 204, width / 4, 30, "url(#hatch)", ORANGE, 2)
-    svg.text(left + width / 8, 224, "F 1,024", 12, INK, 700, "middle")
-    svg.text(left + width / 4 + 12, 224, "fits in no hole: the largest has 640.", 13.5, INK, 600)
-    svg.text(24, 256, "Memory is free, and useless: external fragmentation.", 14, INK, 700)
     return svg.done()
 
 
@@ -103,4 +58,4 @@ def decode_grid():
     return svg.done()
 
 
-FIGURES = {"append_row.svg": append_row, "decode_grid.svg": decode_grid, "slabs.svg": slabs, "holes.svg": holes}
+FIGURES = {"append_row.svg": append_row, "decode_grid.svg": decode_grid}

@@ -1,53 +1,6 @@
-"""Diagrams of lesson 05: a fork and a copy-on-write, the tree of a beam search, blocks saved."""
-from style import BLUE, EMPTY, FAINT, GREEN, INK, LINE, MUTED, ORANGE, PAPER, SKY, Svg
-
-A, B, BOTH = SKY, "#f2b48c", "url(#both)"
-STRIPES = (f"<defs><pattern id='both' width='16' height='16' patternUnits='userSpaceOnUse' "
-           f"patternTransform='rotate(45)'><rect width='16' height='16' fill='{A}'/>"
-           f"<rect width='8' height='16' fill='{B}'/></pattern></defs>")
-
-
-def fork_and_copy():
-    svg = Svg(640, 642, "A fork copies the table: both sequences hold blocks 0 and 1. B appends: block 1 is copied to "
-                        "block 2, its count falls to 1, and B's table points at block 2.")
-    svg.add(STRIPES)
-    stages = (
-        ("1  A alone", "six tokens in blocks of 4", {"A": (0, 1)}, "once", "_a", "", (1, 1, 0), (A, A, EMPTY)),
-        ("2  fork: B from A", "a table is copied, no block", {"A": (0, 1), "B": (0, 1)}, "once", "_a", "",
-         (2, 2, 0), (BOTH, BOTH, EMPTY)),
-        ("3  B appends one token", "the shared tail is copied first", {"A": (0, 1), "B": (0, 2)}, "once", "_a", "_an",
-         (2, 1, 1), (BOTH, A, B)),
-    )
-    for column, (title, words, tables, *contents, counts, fills) in enumerate(stages):
-        y0 = 8 + column * 196
-        svg.panel(8, y0, 624, 188, title, words)
-        for row, name in enumerate("AB"):
-            y = y0 + 78 + row * 44
-            if name not in tables:
-                continue
-            svg.text(24, y + 20, f"table {name}", 13, MUTED)
-            for i, block in enumerate(tables[name]):
-                changed = column == 2 and name == "B" and block == 2
-                svg.rect(86 + i * 46, y, 40, 28, PAPER, ORANGE if changed else FAINT, 5)
-                svg.text(106 + i * 46, y + 19, str(block), 14, ORANGE if changed else INK, 700, "middle")
-        for block in range(3):
-            y, x = y0 + 24 + block * 50, 264
-            svg.text(x + 24, y + 21, f"block {block}", 13, MUTED)
-            used = counts[block] > 0
-            svg.rect(x + 92, y, 144, 34, PAPER if used else EMPTY, LINE, 4)
-            for slot in range(4):
-                filled = slot < len(contents[block])
-                if filled:
-                    svg.rect(x + 92 + slot * 36, y, 36, 34, fills[block], PAPER, 3)
-                    svg.text(x + 110 + slot * 36, y + 22, contents[block][slot], 15, INK, 600, "middle")
-            svg.text(x + 250, y + 21, f"ref {counts[block]}" if used else "free", 13.5, INK if used else MUTED,
-                     700 if counts[block] > 1 else 400)
-        if column == 2:
-            svg.path([(x + 91, y0 + 91), (x + 82, y0 + 91), (x + 82, y0 + 141)], ORANGE, 1.8)
-            svg.line(x + 82, y0 + 141, x + 91, y0 + 141, ORANGE, 1.8, tip=True)
-    svg.legend(24, 622, ((A, "held by A"), (B, "held by B"), (BOTH, "held by both: never written"), (EMPTY, "free")))
-    return svg.done()
-
+"""Diagrams of lesson 05: the tree of a beam search, blocks saved."""
+from plots import y_axis
+from style import BLUE, EMPTY, FAINT, GREEN, LINE, MUTED, ORANGE, SKY, Svg
 
 # For each step, the hypothesis that each new one continues (best first).
 PARENTS = ((0, 0, 0, 0), (0, 0, 1, 3), (0, 1, 1, 2), (0, 0, 1, 2), (0, 0, 2, 3))
@@ -103,10 +56,7 @@ def blocks_saved():
     def at(new, count):
         return left + (right - left) * new / most, bottom - (bottom - top) * count / highest
 
-    for count in range(0, highest + 1, 8):
-        x, y = at(0, count)
-        svg.line(x, y, right, y, LINE, 1)
-        svg.text(x - 10, y + 4, str(count), 12.5, MUTED, anchor="end")
+    y_axis(svg, left, right, range(0, highest + 1, 8), lambda count: at(0, count)[1], str)
     for new in range(0, most + 1, 16):
         x, y = at(new, 0)
         svg.text(x, y + 20, str(new), 12.5, MUTED, anchor="middle")
@@ -130,5 +80,5 @@ def blocks_saved():
     return svg.done()
 
 
-FIGURES = {"lesson05_fork_and_copy.svg": fork_and_copy, "lesson05_beam_tree.svg": beam_tree,
+FIGURES = {"lesson05_beam_tree.svg": beam_tree,
            "lesson05_blocks_saved.svg": blocks_saved}

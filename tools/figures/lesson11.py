@@ -1,7 +1,7 @@
 """Lesson 11: two pools, and the copies that the second has of the first; and when a copy is worth its way."""
 import math
 
-from plots import load, log_ticks, milliseconds, series
+from plots import load, milliseconds, series, y_axis
 from style import BLUE, EMPTY, GREEN, INK, LINE, MUTED, ORANGE, SKY, Svg
 
 CELL, GAP = 44, 8
@@ -52,13 +52,12 @@ def crossing():
         lines = [("compute_after_context_seconds", ORANGE, True, f"computed after {context}"), ("compute_seconds", ORANGE, False, "computed"),
                  ("host_seconds", BLUE, False, "from the host")]
         values = [1e3 * row[key] for row in rows for key, *_ in lines]
-        ticks, longest = log_ticks(min(values), max(values)), rows[-1]["tokens"]
+        powers = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
+        ticks, longest = [10.0**power for power in powers], rows[-1]["tokens"]
         x_of = lambda n: left + (right - left) * math.log2(n / 16) / math.log2(longest / 16)
         y_of = lambda ms: bottom - (bottom - top) * math.log10(ms / ticks[0]) / math.log10(ticks[-1] / ticks[0])
         svg.text(left, top - 16, data["device"], 13, INK, 600)
-        for tick in ticks:
-            svg.line(left, y_of(tick), right, y_of(tick), LINE, 1)
-            svg.text(left - 8, y_of(tick) + 4, milliseconds(tick), 12, MUTED, anchor="end")
+        y_axis(svg, left, right, ticks, y_of, milliseconds, 12, 8)
         for row in rows:
             svg.text(x_of(row["tokens"]), bottom + 20, f"{row['tokens']:,}", 12, MUTED, anchor="middle")
         for key, colour, square, label in lines:

@@ -24,9 +24,9 @@ def flat_cache(svg, x, y):
     return "slabs, with holes"
 
 
-def block(svg, x, y, fill, used=4, stroke="#cbd2d9"):
+def block(svg, x, y, fill, used=4):
     for i in range(4):
-        svg.rect(x + i * 9, y, 8, CELL, fill if i < used else EMPTY, stroke, 1)
+        svg.rect(x + i * 9, y, 8, CELL, fill if i < used else EMPTY, radius=1)
 
 
 PLACES = [(54 + 42 * (i % 3), 22 * (i // 3)) for i in range(12)]

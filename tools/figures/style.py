@@ -15,8 +15,7 @@ DARK_INK = {INK: "#e8ecf1", MUTED: "#a7b1bd", FAINT: "#7b8694", LINE: "#3a424e",
 DARK_AREA = {PAGE: "#14171c", PAPER: "#1c2027", LINE: "#3a424e", EMPTY: "#23282f", MUTED: "#a7b1bd", FAINT: "#56606c",
              ORANGE: "#a84a00", BLUE: "#00609a", GREEN: "#007455", SKY: "#1d4f72", "#56b4e9": "#2b6f99",
              "#5b6b8c": "#4a5875", "#5fa9d6": "#2b6f99", "#8c6bb1": "#6b4d90", "#a8a2c4": "#575075", "#cc79a7": "#8f4f74",
-             "#f2b48c": "#7a4a2a", "#f5c9a9": "#6b4429", "#bfe3d5": "#1f5c4a", "#e3f4ee": "#1b4a3c", "#c7e3f3": "#234f69",
-             "#b3d5ea": "#245a7c", "#cfe3f1": "#1f4257", "#e4eef5": "#1e3340"}
+             "#bfe3d5": "#1f5c4a", "#c7e3f3": "#234f69", "#b3d5ea": "#245a7c", "#cfe3f1": "#1f4257", "#e4eef5": "#1e3340"}
 QUIET = {LINE, EMPTY, PAGE, PAPER}  # of frames and grids, which may be faint
 FONT = "system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif"
 
@@ -131,12 +130,6 @@ class Svg:
                      f"fill='{colour}'/>")
         else:
             self.add(f"<circle class='m' cx='{num(x)}' cy='{num(y)}' r='{num(r)}' fill='{colour}'/>")
-
-    def brace(self, x1, x2, y, words, size=13, up=False):
-        """A bracket under (or over) a stretch, with words at its middle."""
-        end = y - 7 if up else y + 7
-        self.path([(x1, y), (x1, end), (x2, end), (x2, y)], FAINT, 1.3)
-        self.text((x1 + x2) / 2, end - 7 if up else end + 16, words, size, MUTED, anchor="middle")
 
     def legend(self, x, y, entries):
         """(fill, words) from left to right, and on in the next line at the right border; returns the last line's y."""

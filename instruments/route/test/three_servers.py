@@ -8,7 +8,6 @@ The same conversations go to each setting by ./course load. All answers must hav
 the store must find about what the large one finds, or more: what is found depends on when requests come. At the end one
 of the three is killed in the middle: only requests whose answer had begun there may fail, and the turns after them.
 """
-import argparse
 import json
 import os
 import re
@@ -20,6 +19,8 @@ import tempfile
 import time
 
 ADDRESS = r"http://[\d.]+:\d+"
+NUM_BLOCKS = 128  # of each server's pool
+REQUESTS = ["--num-requests", 256, "--concurrency", 8, "--seed", 0]
 
 
 class Process:
@@ -52,8 +53,8 @@ class Process:
 class Setting:
     """Servers, and the router before them if they are several."""
 
-    def __init__(self, options, num_servers, num_blocks, store=None):
-        self.options, self.processes = options, []
+    def __init__(self, programs, num_servers, num_blocks, store=None):
+        self.programs, self.processes = programs, []
         words = ["--port", 0, "--num-blocks", num_blocks, "--enable-prompt-tokens-details"]
         if store:
             words += ["--store", store, "--load", "always"]
@@ -61,20 +62,19 @@ class Setting:
         urls = [server.printed(ADDRESS) for server in self.servers]
         self.url = urls[0]
         if num_servers > 1:
-            more = ["--store-seconds-per-block", options.store_seconds] if store else []
+            more = ["--store-seconds-per-block", 0.001] if store else []
             router = self.start("route", "--port", 0, *[word for url in urls for word in ("--server", url)], *more)
             self.url = router.printed(ADDRESS)
             for _ in urls:
                 router.printed(": up")
 
     def start(self, program, *words):
-        self.processes.append(Process(os.path.join(self.options.bin, program), *words))
+        self.processes.append(Process(os.path.join(self.programs, program), *words))
         return self.processes[-1]
 
     def load(self):
         """./course load, begun; `numbers` waits for it."""
-        words = [os.path.join(self.options.bin, "load"), "--url", self.url, "--json", "-", "--seed", self.options.seed,
-                 "--num-requests", self.options.num_requests, "--concurrency", self.options.concurrency]
+        words = [os.path.join(self.programs, "load"), "--url", self.url, "--json", "-", *REQUESTS]
         return subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def __enter__(self):
@@ -100,18 +100,14 @@ def show(name, found):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bin", metavar="BIN", help="the folder of serve, route and load")
-    parser.add_argument("--num-blocks", type=int, default=128, help="blocks of each server's pool")
-    parser.add_argument("--num-requests", type=int, default=256)
-    parser.add_argument("--concurrency", type=int, default=8)
-    parser.add_argument("--store-seconds", type=float, default=0.001, help="the router's --store-seconds-per-block")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+    if len(sys.argv) != 2:
+        print(f"error: found '{' '.join(sys.argv[1:])}', wanted the folder of serve, route and load, and nothing else", file=sys.stderr)
+        return 2
+    programs = sys.argv[1]
     if not shutil.which("redis-server"):
         print("redis-server is missing (package redis-server)")
         return 77
-    blocks = options.num_blocks
+    blocks = NUM_BLOCKS
 
     print(f"{'':<34}  {'found':>7}  {'first token':>11}  {'tokens/s':>9}  {'whole':>11}  digest of the answers")
     digests = []
@@ -119,7 +115,7 @@ def main():
         socket = os.path.join(folder, "kv.sock")
 
         def run(name, *setting):
-            with Setting(options, *setting) as servers:
+            with Setting(programs, *setting) as servers:
                 began = time.monotonic()
                 found = numbers(servers.load())
             show(name, found)
@@ -134,7 +130,7 @@ def main():
             redis.printed("ready to accept connections|Ready to accept connections")
             shared, seconds = run(f"three of {blocks} blocks over a store", 3, blocks, "unix:" + socket)
             subprocess.run(["redis-cli", "-s", socket, "flushall"], check=True, stdout=subprocess.DEVNULL)
-            with Setting(options, 3, blocks, "unix:" + socket) as servers:
+            with Setting(programs, 3, blocks, "unix:" + socket) as servers:
                 load = servers.load()
                 time.sleep(seconds / 2)
                 servers.servers[0].kill()

@@ -23,6 +23,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 import make_stories
 
+STORIES, STEPS, PEAK_LR, SEED = 150000, 9000, 3e-3, 1
 # (rows, tokens) of a batch, in turn: short rows for good starts, long ones for endurance.
 SHAPES = [(64, 512), (16, 2048)]
 
@@ -55,24 +56,24 @@ def batch_of(ids, starts, rows, length, generator):
     return ids[starts[pick][:, None] + torch.arange(length + 1)].long()
 
 
-def learning_rate(step, steps, peak):
+def learning_rate(step):
     warm = min(1.0, (step + 1) / 200)
-    return peak * warm * 0.5 * (1 + math.cos(math.pi * step / steps))
+    return PEAK_LR * warm * 0.5 * (1 + math.cos(math.pi * step / STEPS))
 
 
-def train(model, ids, starts, args):
+def train(model, ids, starts):
     decay = [p for p in model.parameters() if p.dim() > 1]
     rest = [p for p in model.parameters() if p.dim() <= 1]
     groups = [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95), fused=True)
-    generator = torch.Generator().manual_seed(args.seed)
+    generator = torch.Generator().manual_seed(SEED)
     forward = torch.compile(lambda x: model(input_ids=x, use_cache=False).logits)
     begin = time.time()
-    for step in range(args.steps):
+    for step in range(STEPS):
         rows, length = SHAPES[step % len(SHAPES)]
         batch = batch_of(ids, starts, rows, length, generator).pin_memory().cuda(non_blocking=True)
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, args.steps, args.lr)
+            group["lr"] = learning_rate(step)
         with torch.autocast("cuda", dtype=torch.bfloat16):
             logits = forward(batch[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1).float(), batch[:, 1:].flatten())
@@ -80,7 +81,7 @@ def train(model, ids, starts, args):
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        if step % 500 == 0 or step == args.steps - 1 or step == 60:
+        if step % 500 == 0 or step == STEPS - 1 or step == 60:
             seconds = time.time() - begin
             print(f"step {step:5d}  loss {loss.item():.4f}  {seconds:.0f} s", flush=True)
 
@@ -89,45 +90,34 @@ def train(model, ids, starts, args):
 def held_out_loss(model, tokenizer, samples):
     """Mean loss per token and its perplexity; every sample starts at position 0."""
     total, count = 0.0, 0
-    encodings = tokenizer.encode_batch(samples, add_special_tokens=False)
-    encodings = sorted((e.ids for e in encodings), key=len)
-    for begin in range(0, len(encodings), 64):
-        part = encodings[begin:begin + 64]
-        width = max(map(len, part))
-        batch = torch.tensor([x + [0] * (width - len(x)) for x in part]).cuda()
-        mask = torch.tensor([[1] * len(x) + [0] * (width - len(x)) for x in part])
-        mask = mask[:, 1:].bool().cuda()
-        loss = F.cross_entropy(model(input_ids=batch).logits[:, :-1].flatten(0, 1),
-                               batch[:, 1:].flatten(), reduction="none")
-        total += loss[mask.flatten()].sum().item()
-        count += int(mask.sum())
+    for encoding in tokenizer.encode_batch(samples, add_special_tokens=False):
+        ids = torch.tensor([encoding.ids]).cuda()
+        logits = model(input_ids=ids).logits[0, :-1]
+        total += F.cross_entropy(logits, ids[0, 1:], reduction="sum").item()
+        count += len(encoding.ids) - 1
     return total / count, math.exp(total / count)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dir", type=pathlib.Path, default="models/tiny")
-    parser.add_argument("--stories", type=int, default=150000)
-    parser.add_argument("--steps", type=int, default=9000)
-    parser.add_argument("--lr", type=float, default=3e-3)
-    parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    torch.manual_seed(args.seed)
+    torch.manual_seed(SEED)
     begin = time.time()
     tokenizer = Tokenizer.from_file(str(args.dir / "tokenizer.json"))
-    samples = make_stories.make_stories(args.stories, args.seed)
+    samples = make_stories.make_stories(STORIES, SEED)
     ids, starts = encode_all(tokenizer, samples)
     print(f"{len(samples):,} stories, {len(ids):,} tokens, {time.time() - begin:.0f} s", flush=True)
     model = Qwen3ForCausalLM(make_config(tokenizer)).cuda()
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters")
-    train(model, ids, starts, args)
+    train(model, ids, starts)
 
     # What is measured is what is saved: the weights rounded to bf16, then computed with in fp32.
     model.to(torch.bfloat16).save_pretrained(args.dir)
     (args.dir / "generation_config.json").unlink(missing_ok=True)
     model = Qwen3ForCausalLM.from_pretrained(args.dir, dtype=torch.float32).cuda().eval()
     seen = set(samples)
-    unseen = [s for s in make_stories.make_stories(2200, args.seed + 1000) if s not in seen][:2000]
+    unseen = [s for s in make_stories.make_stories(2200, SEED + 1000) if s not in seen][:2000]
     loss, perplexity = held_out_loss(model, tokenizer, unseen)
     print(json.dumps({"held_out_stories": len(unseen), "loss": round(loss, 4),
                       "perplexity": round(perplexity, 4)}))

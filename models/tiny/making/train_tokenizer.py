@@ -42,11 +42,9 @@ def train_tokenizer(samples):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=40000, help="how many stories to learn from")
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=pathlib.Path, default="models/tiny")
     args = parser.parse_args()
-    tokenizer = train_tokenizer(make_stories.make_stories(args.count, args.seed))
+    tokenizer = train_tokenizer(make_stories.make_stories(40000, 1))
     args.out.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(args.out / "tokenizer.json"), pretty=False)
     print(f"{args.out}/tokenizer.json: {tokenizer.get_vocab_size()} tokens")
