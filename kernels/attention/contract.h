@@ -3,9 +3,8 @@
 // The arithmetic contract of attention. Every lesson's kernel, on either device, follows it, and
 // this is why they all give the same bits.
 //
-//   group   kGroupTiles tiles of kTileTokens keys of one sequence, counted from token 0. Its keys
-//   add
-//           up, tile by tile, on top of each other, in
+//   group   kGroupTiles tiles of kTileTokens keys of one sequence, counted from token 0. They add
+//           up, one on top of the other, in
 //             m   = a score near the largest so far
 //             l   = sum of exp(score - m)
 //             acc = sum of exp(score - m) * v

@@ -55,8 +55,8 @@ struct PairState {
     for (float& x : acc) x = 0.0f;
   }
   /// Appends later keys.
-  __device__ void append(const PairState& later) { append(later, Merge::of(m, later.m)); }
-  __device__ void append(const PairState& later, const Merge& merge) {
+  __device__ void append(const PairState& later) {
+    const Merge merge = Merge::of(m, later.m);
     m = merge.m;
     l = merge(l, later.l);
 #pragma unroll

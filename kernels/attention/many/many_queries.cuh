@@ -51,32 +51,29 @@ struct ManyShared {
 /// shared memory.
 template <int kHeadDim>
 struct SharedResult {
-  float m[2];
-  float l[2];
   float2 (&acc)[kHeadDim / 8][2][kManyThreads];
+  float m[2] = {kNoKey, kNoKey};
+  float l[2] = {};
 
-  /// Appends a group that is not the last one. If `first`, the group is the result so far.
-  __device__ void append(const LaneState<kHeadDim>& group, int h, bool first) {
-    LaneState<kHeadDim> sum = group;
-    append_to(sum, h, first);
-    m[h] = sum.m;
-    l[h] = sum.l;
-#pragma unroll
-    for (int n = 0; n < kHeadDim / 8; ++n) {
-      acc[n][h][threadIdx.x] = {sum.acc[2 * n], sum.acc[2 * n + 1]};
-    }
-  }
-  /// Turns `group` into the merge of the result so far and the group.
+  /// Turns a complete group into the merge of the result so far and the group.
   __device__ void append_to(LaneState<kHeadDim>& group, int h, bool first) const {
-    const Merge merge = Merge::of(first ? group.m : m[h], group.m);
-    group.l = first ? group.l : merge(l[h], group.l);
+    const Merge merge = Merge::of(m[h], group.m);
+    group.l = merge(l[h], quad_sum(group.l));
     group.m = merge.m;
 #pragma unroll
     for (int n = 0; n < kHeadDim / 8; ++n) {
-      if (first) continue;
-      const float2 before = acc[n][h][threadIdx.x];
+      const float2 before = first ? float2{} : acc[n][h][threadIdx.x];
       group.acc[2 * n] = merge(before.x, group.acc[2 * n]);
       group.acc[2 * n + 1] = merge(before.y, group.acc[2 * n + 1]);
+    }
+  }
+  /// Keeps it.
+  __device__ void keep(const LaneState<kHeadDim>& merged, int h) {
+    m[h] = merged.m;
+    l[h] = merged.l;
+#pragma unroll
+    for (int n = 0; n < kHeadDim / 8; ++n) {
+      acc[n][h][threadIdx.x] = {merged.acc[2 * n], merged.acc[2 * n + 1]};
     }
   }
 };
@@ -180,7 +177,7 @@ __global__ void __launch_bounds__(kManyThreads, 2)
 
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const LanePairs<kHeadDim, 2> mine(queries, pairs, first_pair + kMmaPairs * warp, last_pair);
-  SharedResult<kHeadDim> result{{}, {}, shared.result};
+  SharedResult<kHeadDim> result{shared.result};
   LaneState<kHeadDim> group[2];
   for (int i = first_tile; i < num_tiles; ++i) {
     wait_for_copies<0>();
@@ -206,14 +203,12 @@ __global__ void __launch_bounds__(kManyThreads, 2)
     const bool first = same_group(at, keys_begin);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      group[h].l = quad_sum(group[h].l);
-      if (i + 1 < num_tiles) {
-        result.append(group[h], h, first);
-        continue;
-      }
       result.append_to(group[h], h, first);
-      if (mine.num_keys[h] == 0) continue;
-      store_result<kHeadDim>(group[h], out_row(queries, pairs, mine.pair[h]));
+      if (i + 1 < num_tiles) {
+        result.keep(group[h], h);
+      } else if (mine.num_keys[h] > 0) {
+        store_result<kHeadDim>(group[h], out_row(queries, pairs, mine.pair[h]));
+      }
     }
   }
 }

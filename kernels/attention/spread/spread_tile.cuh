@@ -99,15 +99,16 @@ struct SharedGroup {
 __device__ inline float& element_of(float4& four, int i) { return (&four.x)[i]; }
 
 /// First step: this warp's quarter of the scores, and the largest of them. Pair quad + 8 h sees the
-/// tile's keys before[h] .. visible[h] - 1, h < halves.
+/// tile's keys before[h] .. visible[h] - 1, h < halves; some pair sees one if `active`.
 template <int kHeadDim, class Share>
 __device__ inline void score_quarter(const Share& share, const QueryRows<kHeadDim>& q,
                                      const int (&before)[2], const int (&visible)[2], int halves,
-                                     QuarterScores& s, SharedGroup<kHeadDim>& shared) {
+                                     bool active, QuarterScores& s, SharedGroup<kHeadDim>& shared) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int quarter = quarter_of_warp();
 #pragma unroll
   for (int i = 0; i < kRowSteps<kHeadDim>; ++i) {
+    if (!active) break;
     score_step(s[0], q[i], share.k_part(0, i));
     score_step(s[1], q[i], share.k_part(1, i));
   }
@@ -123,31 +124,13 @@ __device__ inline void score_quarter(const Share& share, const QueryRows<kHeadDi
   }
 }
 
-/// First step of a tile that no pair sees.
+/// Moves a pair's m by tile i of the group; see move_m().
 template <int kHeadDim>
-__device__ inline void leave_nothing(SharedGroup<kHeadDim>& shared) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int tile = tile_of_warp(), quarter = quarter_of_warp();
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    element_of(shared.part[tile][h][lane], quarter) = 0.0f;
-    if (lane % 4 == 0) element_of(shared.largest[tile][lane / 4 + 8 * h], quarter) = -INFINITY;
-  }
+__device__ inline float move_m(float& m, const SharedGroup<kHeadDim>& shared, int i, int pair) {
+  const float4 of = shared.largest[i][pair];
+  const float largest = fmaxf(fmaxf(of.x, of.y), fmaxf(of.z, of.w));
+  return move_m(m, largest * score_scale<kHeadDim>());
 }
-
-/// The largest score of the tiles of the group, for one pair.
-struct TileMaxima {
-  float largest[kGroupTiles];
-
-  template <int kHeadDim>
-  __device__ TileMaxima(const SharedGroup<kHeadDim>& shared, int pair) {
-#pragma unroll
-    for (int i = 0; i < kGroupTiles; ++i) {
-      const float4 of = shared.largest[i][pair];
-      largest[i] = fmaxf(fmaxf(of.x, of.y), fmaxf(of.z, of.w)) * score_scale<kHeadDim>();
-    }
-  }
-};
 
 /// Second step: this quarter's part of l, and its P as operand A. factor[h]: what the tile
 /// multiplies the sums before it by.
@@ -159,12 +142,11 @@ __device__ inline void softmax_quarter(const int (&visible)[2], int halves, Quar
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (h >= halves) break;
-    const TileMaxima maxima(shared, lane / 4 + 8 * h);
     float m = kNoKey;
 #pragma unroll
     for (int i = 0; i < kGroupTiles; ++i) {
       float next = m;
-      const float of_tile = move_m(next, maxima.largest[i]);
+      const float of_tile = move_m(next, shared, i, lane / 4 + 8 * h);
       if (i <= tile) m = next, factor[h] = of_tile;
     }
     const int here = visible[h] - quarter * kQuarterTokens;
@@ -184,12 +166,11 @@ __device__ inline void sum_parts(int halves, SharedGroup<kHeadDim>& shared) {
   for (int h = 0; h < 2; ++h) {
     if (h >= halves) break;
     const int pair = lane / 4 + 8 * h;
-    const TileMaxima maxima(shared, pair);
     float m = kNoKey, l = 0.0f;
 #pragma unroll
     for (int i = 0; i < kGroupTiles; ++i) {
       const float4 part = shared.part[i][h][lane];
-      l = fmaf(l, move_m(m, maxima.largest[i]), (part.x + part.y) + (part.z + part.w));
+      l = fmaf(l, move_m(m, shared, i, pair), (part.x + part.y) + (part.z + part.w));
     }
     l = quad_sum(l);
     if (lane % 4 != 0) continue;
@@ -262,13 +243,9 @@ __device__ inline void attend_to_group(const Share& share, const QueryRows<kHead
   const bool active = tile >= begin && tile < end;
   QuarterScores s = {};
   float factor[2];
-  if (active) {
-    score_quarter<kHeadDim>(share, q, before, visible, halves, s, shared);
-  } else {
-    leave_nothing(shared);
-  }
+  score_quarter<kHeadDim>(share, q, before, visible, halves, active, s, shared);
   __syncthreads();
-  if (active) softmax_quarter<kHeadDim>(visible, halves, s, factor, shared);
+  softmax_quarter<kHeadDim>(visible, halves, s, factor, shared);
   __syncthreads();
   if (tile == end - 1 && quarter_of_warp() == 0) sum_parts<kHeadDim>(halves, shared);
   if (active)

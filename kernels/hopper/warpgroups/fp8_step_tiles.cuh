@@ -21,7 +21,6 @@ inline constexpr int kRowsOfWarp = kTileTokens / 4;  // rows of a copying warp
 struct WidenedTiles {
   static constexpr int kArrivals = kWarpgroupThreads;
   static constexpr int kRegisters = 224, kCopyRegisters = 56;
-  static constexpr bool kHoldsQueries = false;
 
   Fp8Blocks address;
 };

@@ -26,17 +26,12 @@ struct StepTile {
 
 #if KV_WARPGROUPS
 
-/// Piece `piece` of a row: 16 bytes.
-template <int kHeadDim>
-__device__ inline unsigned char* piece_of(StepMatrix<kHeadDim>& matrix, int row, int piece) {
-  return matrix.bytes + piece / 8 * matrix.kRegionBytes + row * kSwizzledRowBytes +
-         (piece ^ row) % 8 * 16;
-}
-/// Copies a piece of a row; zeros (and nothing is read) if !valid.
+/// Copies piece `piece` of a row, 16 bytes; zeros (and nothing is read) if !valid.
 template <int kHeadDim>
 __device__ inline void copy_piece(StepMatrix<kHeadDim>& to, int row, int piece, const bf16* from,
                                   bool valid) {
-  copy_16(piece_of(to, row, piece), from + 8 * piece, valid);
+  const int place = piece / 8 * to.kRegionBytes + row * kSwizzledRowBytes + (piece ^ row) % 8 * 16;
+  copy_16(to.bytes + place, from + 8 * piece, valid);
 }
 
 #endif

@@ -28,9 +28,8 @@ inline constexpr float kSurelyBelow = kMaxWeight / 2;  // the sum's error is far
 
 template <int kHeadDim, int kWarpgroups>
 struct WarpgroupShared {
-  static constexpr int kSlots = kWarpgroups == 2 ? 6 : 4;
+  static constexpr int kSlots = 4;
   StepTile<kHeadDim> tiles[kSlots];
-  StepMatrix<kHeadDim> queries[kWarpgroups];
   uint64_t full[kSlots], empty[kSlots];
 };
 
@@ -40,7 +39,6 @@ template <class Address>
 struct BoxedTiles {
   static constexpr int kArrivals = 1;  // at `full`, for each tile
   static constexpr int kRegisters = 240, kCopyRegisters = 24;
-  static constexpr bool kHoldsQueries = true;  // computing warps have registers for them
 
   Address address;
   LayerMaps maps;
@@ -107,19 +105,24 @@ __device__ inline void copy_tiles(WarpgroupShared<kHeadDim, kWarpgroups>& shared
 }
 
 /// A computing warpgroup.
-template <int kHeadDim, int kWarpgroups, bool kHoldsQueries>
+template <int kHeadDim, int kWarpgroups>
 class WarpgroupOfQueries {
  public:
   __device__ WarpgroupOfQueries(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
                                 const Queries& queries, const Pairs& pairs, int first_pair,
                                 int number)
-      : shared_(shared), number_(number), q_(swizzled_descriptor(shared.queries[number].bytes)) {
+      : shared_(shared), number_(number) {
     const int warp = static_cast<int>(threadIdx.x) % kWarpgroupThreads / 32;
     const int last_pair = min(first_pair + kWarpgroupPairs, pairs.count()) - 1;
     pair_ = first_pair + kMmaPairs * warp + lane() / 4;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) num_keys_[h] = pairs.num_keys(pair_ + 8 * h);
-    copy_queries(queries, pairs, first_pair);
+    for (int h = 0; h < 2; ++h) {
+      num_keys_[h] = pairs.num_keys(pair_ + 8 * h);
+      // A pair that does not exist takes the last one's query and is not stored.
+      const bf16* const row = q_row(queries, pairs, min(pair_ + 8 * h, pairs.count() - 1));
+#pragma unroll
+      for (int i = 0; i < kRowSteps<kHeadDim>; ++i) q_[i][h] = query_part(row, i, lane() % 4);
+    }
     const bool any = first_pair <= last_pair;
     num_tiles_ = any ? (pairs.num_keys(last_pair) + kTileTokens - 1) / kTileTokens : 0;
     whole_tiles_ = any ? min(pairs.num_keys(first_pair) / kTileTokens, num_tiles_ - 1) : 0;
@@ -132,30 +135,6 @@ class WarpgroupOfQueries {
   static constexpr int kSlots = WarpgroupShared<kHeadDim, kWarpgroups>::kSlots;
   using Matrix = StepMatrix<kHeadDim>;
 
-  /// Copies the queries of the warpgroup's pairs. A pair that does not exist gets the last one's
-  /// and is not stored.
-  __device__ void copy_queries(const Queries& queries, const Pairs& pairs, int first_pair) {
-    constexpr int kPieces = kHeadDim / 8;
-#pragma unroll
-    for (int i = 0; i < kWarpgroupPairs * kPieces / kWarpgroupThreads; ++i) {
-      const int at = static_cast<int>(threadIdx.x) % kWarpgroupThreads + i * kWarpgroupThreads;
-      const int pair = min(first_pair + at / kPieces, pairs.count() - 1);
-      copy_piece(shared_.queries[number_], at / kPieces, at % kPieces, q_row(queries, pairs, pair),
-                 true);
-    }
-    commit_copies();
-    wait_for_copies<0>();
-    publish_copies();
-    sync_warpgroup(number_);
-    if constexpr (kHoldsQueries) {
-      const int row = static_cast<int>(threadIdx.x) % kWarpgroupThreads / 32 * kMmaPairs;
-#pragma unroll
-      for (int i = 0; i < kRowSteps<kHeadDim>; ++i) {
-        load_matrices(rows_[i],
-                      piece_of(shared_.queries[number_], row + lane() % 16, 2 * i + lane() / 16));
-      }
-    }
-  }
   /// For the warpgroup's 64 pairs, the tile's 64 keys and each element e, 16 in a step:
   /// scores[pair][key] += Q[pair][e] * K[key][e], from zero.
   __device__ void start_scores() {
@@ -165,11 +144,7 @@ class WarpgroupOfQueries {
 #pragma unroll
     for (int i = 0; i < kRowSteps<kHeadDim>; ++i) {
       const int at = (i / 4 * Matrix::kRegionBytes + i % 4 * 32) / 16;
-      if constexpr (kHoldsQueries) {
-        warpgroup_step(scores_, rows_[i][0], rows_[i][1], rows_[i][2], rows_[i][3], k + at, i > 0);
-      } else {
-        warpgroup_step(scores_, q_ + at, k + at, i > 0);
-      }
+      warpgroup_step(scores_, q_[i][0].x, q_[i][1].x, q_[i][0].y, q_[i][1].y, k + at, i > 0);
     }
     end_steps();
   }
@@ -206,10 +181,9 @@ class WarpgroupOfQueries {
   int pair_, num_keys_[2];  // of pairs pair_ and pair_ + 8
   int num_tiles_;
   int whole_tiles_;  // tiles that all pairs see whole, without the last one
-  uint64_t q_;       // descriptor of the queries
-  uint32_t rows_[kHoldsQueries ? kRowSteps<kHeadDim> : 1][4];  // the same, operand A of the steps
-  Ring<kSlots> ring_;                                          // the slot of the scores
-  float scores_[kTileTokens / 2];                              // QuarterScores of the four quarters
+  QueryRows<kHeadDim> q_;
+  Ring<kSlots> ring_;              // the slot of the scores
+  float scores_[kTileTokens / 2];  // QuarterScores of the four quarters
   // Element 8 n + 2 t + c of pair quad + 8 h is acc[4 n + 2 h + c].
   float acc_[kHeadDim / 2];          // of the group
   float m_[2], l_[2];                // l: this lane's part
@@ -218,9 +192,9 @@ class WarpgroupOfQueries {
 };
 
 /// P of the scores with m as it is, and this lane's part of their sums.
-template <int kHeadDim, int kWarpgroups, bool kHoldsQueries>
+template <int kHeadDim, int kWarpgroups>
 template <bool kWhole>
-__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups, kHoldsQueries>::softmax(
+__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::softmax(
     int tile, uint32_t (&p)[kQuarters][4], float (&sum)[2]) const {
   float part[2][kQuarters];
 #pragma unroll
@@ -240,10 +214,9 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups, kHoldsQueries>:
 }
 
 /// Turns the scores in flight into the output in flight, and starts the next tile's scores.
-template <int kHeadDim, int kWarpgroups, bool kHoldsQueries>
+template <int kHeadDim, int kWarpgroups>
 template <bool kWhole, bool kFirst>
-__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups, kHoldsQueries>::attend_to(
-    int tile) {
+__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::attend_to(int tile) {
   wait_for_steps<0>();
   pin(scores_);
   const int slot = ring_.slot;
@@ -283,8 +256,8 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups, kHoldsQueries>:
 }
 
 /// Merges a complete group into the result.
-template <int kHeadDim, int kWarpgroups, bool kHoldsQueries>
-__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups, kHoldsQueries>::merge_group() {
+template <int kHeadDim, int kWarpgroups>
+__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_group() {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const Merge merge = Merge::of(result_m_[h], m_[h]);
@@ -297,9 +270,8 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups, kHoldsQueries>:
   }
 }
 
-template <int kHeadDim, int kWarpgroups, bool kHoldsQueries>
-__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups, kHoldsQueries>::attend(
-    int tiles_of_cta) {
+template <int kHeadDim, int kWarpgroups>
+__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::attend(int tiles_of_cta) {
   if (number_ == 1) give_turn(0);
   int tile = 0;
   if (num_tiles_ > 0) {
@@ -328,9 +300,9 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups, kHoldsQueries>:
   }
 }
 
-template <int kHeadDim, int kWarpgroups, bool kHoldsQueries>
-__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups, kHoldsQueries>::store(
-    const Queries& queries, const Pairs& pairs) {
+template <int kHeadDim, int kWarpgroups>
+__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::store(const Queries& queries,
+                                                                        const Pairs& pairs) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (num_keys_[h] == 0) continue;
@@ -381,7 +353,7 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * kWarpgroupThreads, 1)
     return;
   }
   if constexpr (kWarpgroups == 2) take_registers<Tiles::kRegisters>();
-  WarpgroupOfQueries<kHeadDim, kWarpgroups, Tiles::kHoldsQueries> group(
+  WarpgroupOfQueries<kHeadDim, kWarpgroups> group(
       shared, queries, pairs, first_pair + warpgroup * kWarpgroupPairs, warpgroup);
   group.attend(num_tiles);
   group.store(queries, pairs_of(queries, seq, kv_head));
