@@ -107,12 +107,8 @@ __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-/// A warp hands what it has written over to another one, which waits for it in take_over(). Both
-/// name one of the CTA's barriers 1 to 15.
-__device__ inline void hand_over(int number) {
-  asm volatile("bar.arrive %0, 64;" ::"r"(number) : "memory");
-}
-__device__ inline void take_over(int number) {
+/// A barrier of two warps; the CTA's barrier `number`, 1 to 15.
+__device__ inline void sync_two_warps(int number) {
   asm volatile("bar.sync %0, 64;" ::"r"(number) : "memory");
 }
 

@@ -69,10 +69,8 @@ struct Call {
 void meet(const Call& call);
 /// Lets other threads run. For the few loops that wait for a write by another thread of the CTA.
 void yield();
-/// A warp hands its writes over to another one (bar.arrive), which waits for all its lanes
-/// (bar.sync). Each number once in a CTA.
-void hand_over(int number);
-void take_over(int number);
+/// Two warps wait for each other (bar.sync number, 64). Each number once in a CTA.
+void sync_two_warps(int number);
 
 /// The running thread's number in its CTA (x fastest), and its CTA's dynamic shared memory.
 unsigned thread_number();

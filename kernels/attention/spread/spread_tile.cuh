@@ -203,7 +203,7 @@ __device__ inline void weigh_quarter(const Share& share, const float (&factor)[2
   for (int i = 0; i < kQuarters; ++i) p[i] = shared.p[tile][i][lane];
   float acc[Share::kColumns][4] = {};
   if (!first) {
-    take_over(kQuarters * tile + quarter);
+    sync_two_warps(kQuarters * tile + quarter);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       if (i / 2 >= halves || element(i) >= kHeadDim) continue;
@@ -229,7 +229,7 @@ __device__ inline void weigh_quarter(const Share& share, const float (&factor)[2
     for (int j = 0; j < Share::kColumns; ++j) sums.x[j] = acc[j][i];
     *place(i) = sums;
   }
-  if (!last) hand_over(kQuarters * (tile + 1) + quarter);
+  if (!last) sync_two_warps(kQuarters * (tile + 1) + quarter);
 }
 
 /// The tiles begin .. end - 1 of a group, by four warps each; all threads of the CTA call it. q:
