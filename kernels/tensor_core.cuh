@@ -107,6 +107,11 @@ __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+/// A barrier of two warps; the CTA's barrier `number`, 1 to 15.
+__device__ inline void sync_two_warps(int number) {
+  asm volatile("bar.sync %0, 64;" ::"r"(number) : "memory");
+}
+
 /// A barrier in shared memory at which copies arrive; `arrivals` of them end a phase.
 __device__ inline void init_mbarrier(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals)

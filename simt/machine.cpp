@@ -152,6 +152,7 @@ void meet(const Call& call) {
   in_kernel = true;
 }
 void yield() { Worker::here().yield(); }
+void sync_two_warps(int number) { Worker::here().sync_two_warps(number); }
 unsigned thread_number() { return Worker::here().running().number; }
 void* dynamic_shared_bytes() { return Worker::here().shared(); }
 void wait_for_predecessors() {

@@ -69,6 +69,8 @@ struct Call {
 void meet(const Call& call);
 /// Lets other threads run. For the few loops that wait for a write by another thread of the CTA.
 void yield();
+/// Two warps wait for each other (bar.sync number, 64). Each number once in a CTA.
+void sync_two_warps(int number);
 
 /// The running thread's number in its CTA (x fastest), and its CTA's dynamic shared memory.
 unsigned thread_number();

@@ -131,6 +131,13 @@ class Worker {
     leave();
   }
 
+  void sync_two_warps(int number) {
+    release(&arrived_[number]);
+    ++arrived_[number];
+    while (arrived_[number] < 64) yield();
+    acquire(&arrived_[number]);
+  }
+
  private:
   static unsigned bit(const Thread& thread) { return 1u << thread.number % 32; }
   Warp& warp_of(const Thread& thread) { return warps_[thread.number / 32]; }
@@ -159,6 +166,7 @@ class Worker {
                 static_cast<unsigned>(row / grid.size.y)};
     num_alive_ = static_cast<unsigned>(grid.num_threads());
     num_waiting_ = 0;
+    arrived_ = {};
     random_ = options().seed == 0 ? 0 : options().seed * (cta + 1) | 1;
     // In turns, so that thread i of this CTA is another fiber than thread i of the one before: to
     // the thread sanitizer a fiber is a thread, and orders what it does. With more of them than
@@ -367,7 +375,8 @@ class Worker {
   unsigned num_alive_ = 0;
   unsigned num_waiting_ = 0;  // in __syncthreads()
   unsigned num_syncs_ = 0;
-  void* shared_ = nullptr;  // dynamic
+  std::array<unsigned, 16> arrived_{};  // threads in sync_two_warps(), at each number
+  void* shared_ = nullptr;              // dynamic
   size_t shared_bytes_ = 0;
   std::exception_ptr error_;
   Fiber home_;  // who calls run_cta()

@@ -28,10 +28,8 @@ struct Block {
   int begin[kBlock];  // of the tile's keys, query r sees begin[r] .. end[r] - 1
   int end[kBlock];
   float p[kBlock][kTileTokens];  // scores, then exp(score - m)
-  float m[kBlock];               // the largest score
-  float l[kBlock];               // the sum of p
-  float* acc[kBlock];            // [head_dim] each
-  float spare[kMaxHeadDim];      // acc of a place that has no query
+  Partial* group[kBlock];        // what the tile is added to
+  Partial spare;                 // that of a place that has no query
 };
 
 /// p[r][t] = scale * (q_r . k_t). Lane j of a dot product adds up i = j, j + 16, j + 32, ... in
@@ -98,26 +96,36 @@ FOR_EVERY_CPU float largest(const float* p, int n) {
   return most;
 }
 
+/// Moves m to the tile's largest score if it is far above, and the sums so far with it.
+FOR_EVERY_CPU void move_m(Partial& group, float largest, int head_dim) {
+  if (!(largest > group.m + kLogMaxWeight)) return;
+  const float factor = exp_of(group.m - largest);
+  group.m = largest;
+  group.l *= factor;
+  for (int d = 0; d < head_dim; ++d) group.acc[d] *= factor;
+}
+
 /// m, l and p of a block's places; what belongs to a place without a query is never read. Each sum
 /// is in the order of the keys, so every addition waits for the one before it; the queries' sums
 /// therefore run side by side.
 template <int kQueries>
-ALWAYS_INLINE void exponentiate(Block& block, int num_keys) {
+ALWAYS_INLINE void exponentiate(Block& block, int num_keys, int head_dim) {
+  float sum[kQueries];
   for (int r = 0; r < kQueries; ++r) {
     float* const p = block.p[r];
     const int begin = block.begin[r], end = block.end[r];
     if (begin < end) {
-      block.m[r] = largest(p + begin, end - begin);
-      exp_each(p, num_keys, block.m[r]);
+      move_m(*block.group[r], largest(p + begin, end - begin), head_dim);
+      exp_each(p, num_keys, block.group[r]->m);
     }
     std::fill(p, p + begin, 0.0f);  // hidden keys add nothing
     std::fill(p + end, p + num_keys, 0.0f);
+    sum[r] = block.group[r]->l;
   }
-  float sum[kQueries] = {};
   for (int t = 0; t < num_keys; ++t) {
     for (int r = 0; r < kQueries; ++r) sum[r] += block.p[r][t];
   }
-  std::copy_n(sum, kQueries, block.l);
+  for (int r = 0; r < kQueries; ++r) block.group[r]->l = sum[r];
 }
 
 /// sum += p[t] * v_t[d .. d + kLanes - 1], for t from begin to end - 1.
@@ -130,17 +138,18 @@ ALWAYS_INLINE void add_values(L& sum, const float* p, const Rows& rows, int d, i
   }
 }
 
-/// acc_r[d] = sum of p[r][t] * v_t[d] over the visible keys, in their order, for the next
+/// acc_r[d] += p[r][t] * v_t[d] for each visible key t, in their order, for the next
 /// kParts * kLanes elements d. Each query adds the few keys that not all see by itself; those
 /// between, which all do, are added together.
 template <class L, int kQueries, int kParts, class Rows>
 ALWAYS_INLINE void weigh_part(Block& block, const Rows& rows, int d, int common, int common_end) {
-  L sum[kQueries][kParts] = {};
+  L sum[kQueries][kParts];
   L value;
 #pragma GCC unroll 4
   for (int r = 0; r < kQueries; ++r) {
 #pragma GCC unroll 4
     for (int i = 0; i < kParts; ++i) {
+      load(sum[r][i], block.group[r]->acc + d + i * kLanes);
       add_values(sum[r][i], block.p[r], rows, d + i * kLanes, block.begin[r],
                  std::min(common, block.end[r]));
     }
@@ -159,7 +168,7 @@ ALWAYS_INLINE void weigh_part(Block& block, const Rows& rows, int d, int common,
 #pragma GCC unroll 4
     for (int i = 0; i < kParts; ++i) {
       add_values(sum[r][i], block.p[r], rows, d + i * kLanes, common_end, block.end[r]);
-      store(block.acc[r] + d + i * kLanes, sum[r][i]);
+      store(block.group[r]->acc + d + i * kLanes, sum[r][i]);
     }
   }
 }
@@ -177,22 +186,20 @@ ALWAYS_INLINE void weigh_values(Block& block, const Rows& rows, int head_dim) {
   }
   for (; d < head_dim; ++d) {
     for (int r = 0; r < kQueries; ++r) {
-      float sum = 0.0f;
       for (int t = block.begin[r]; t < block.end[r]; ++t) {
-        sum += block.p[r][t] * element(v_row(rows, t), d);
+        block.group[r]->acc[d] += block.p[r][t] * element(v_row(rows, t), d);
       }
-      block.acc[r][d] = sum;
     }
   }
 }
 
-/// The tile of a block's queries: m, l and acc. `scores`, if given, gets those of the first one.
+/// Adds a tile to the groups of a block's queries. `scores`, if given, gets those of the first one.
 template <class L, int kQueries, class Rows>
 ALWAYS_INLINE void attend_queries(Block& block, const Tile<Rows>& tile, int head_dim, float scale,
                                   float* scores) {
   score_queries<L, kQueries>(block, tile, head_dim, scale);
   if (scores != nullptr) std::copy_n(block.p[0], tile.num_keys, scores);
-  exponentiate<kQueries>(block, tile.num_keys);
+  exponentiate<kQueries>(block, tile.num_keys, head_dim);
   weigh_values<L, kQueries>(block, tile.rows, head_dim);
 }
 template <class L, class Rows>
@@ -222,30 +229,23 @@ template <class Rows>
 void attend_block(std::span<const Query> queries, std::span<Progress> progress,
                   const Tile<Rows>& tile, int begin, int head_dim, float scale) {
   const int first = begin / kTileTokens * kTileTokens;  // token of the tile
+  const auto join = [&](Partial& whole, const Partial& part, bool is_first) {
+    kv::attention::join(whole, part, is_first, head_dim);
+  };
   Block block;
   block.num_queries = queries.size() <= 2 ? 2 : kBlock;
   for (size_t r = 0; r < kBlock; ++r) {
     const size_t i = std::min(r, queries.size() - 1);  // a place without a query repeats the last
-    block.q[r] = queries[i].q;
-    block.acc[r] = r < queries.size() ? progress[r].tile.acc : block.spare;
     const int room = first + kTileTokens - begin;
+    block.q[r] = queries[i].q;
     block.end[r] = std::clamp(queries[i].num_keys - begin, 0, room);
     block.begin[r] = std::clamp(queries[i].first_key - begin, 0, block.end[r]);
+    block.group[r] = r < queries.size() ? &progress[r].group : &block.spare;
+    if (r < queries.size() && block.begin[r] < block.end[r]) progress[r].begin_tile(first, join);
   }
   Tile<Rows> seen = tile;
   seen.num_keys = *std::max_element(block.end, block.end + kBlock);
-  if (seen.num_keys == 0) return;
-  attend_keys(block, seen, head_dim, scale, nullptr);
-  const auto join = [&](Partial& whole, const Partial& part, bool is_first) {
-    kv::attention::join(whole, part, is_first, head_dim);
-  };
-  for (size_t r = 0; r < queries.size(); ++r) {
-    if (block.begin[r] == block.end[r]) continue;
-    progress[r].tile.m = block.m[r];
-    progress[r].tile.l = block.l[r];
-    progress[r].begin_tile(first, join);
-    progress[r].take_tile(first, join);
-  }
+  if (seen.num_keys > 0) attend_keys(block, seen, head_dim, scale, nullptr);
 }
 
 FOR_EVERY_CPU void widen_row(const Fp8Row& row, int head_dim, float* out) {
@@ -361,20 +361,18 @@ void KvRows::operator()(int first, int num_tokens, TileRows& rows) const {
 }
 
 int attend_tile(const Query& query, const TileRows& rows, int first, int head_dim, float scale,
-                Partial& tile, float* scores, float* weights) {
+                Partial& group, float* scores, float* weights) {
   const int visible = std::clamp(query.num_keys - first, 0, kTileTokens);
   if (visible == 0) return 0;
   Block block;
   block.num_queries = 2;  // both are this one
   for (int r = 0; r < kBlock; ++r) {
     block.q[r] = query.q;
-    block.acc[r] = r == 0 ? tile.acc : block.spare;
+    block.group[r] = r == 0 ? &group : &block.spare;
     block.begin[r] = 0;
     block.end[r] = visible;
   }
   attend_keys(block, Tile<TileRows>{.rows = rows, .num_keys = visible}, head_dim, scale, scores);
-  tile.m = block.m[0];
-  tile.l = block.l[0];
   std::copy_n(block.p[0], visible, weights);
   return visible;
 }

@@ -14,9 +14,9 @@ namespace kv::attention {
 
 /// A query's state after some of its keys.
 struct Partial {
-  float m = -INFINITY;     // largest score so far
-  float l = 0.0f;          // sum of exp(score - m)
-  float acc[kMaxHeadDim];  // sum of exp(score - m) * v, [head_dim]
+  float m = -INFINITY;          // a score near the largest so far
+  float l = 0.0f;               // sum of exp(score - m)
+  float acc[kMaxHeadDim] = {};  // sum of exp(score - m) * v, [head_dim]
 };
 
 /// Appends `b`, the later keys, to `a`. The order matters: a is always the earlier part.
@@ -25,21 +25,18 @@ void merge(Partial& a, const Partial& b, int head_dim);
 /// The same, but copies `part` if `is_first`, when `whole` holds nothing yet.
 void join(Partial& whole, const Partial& part, bool is_first, int head_dim);
 
-/// One query's way through its tiles, and the order of its merges: tiles join their group, complete
-/// groups join the result. `join(whole, part, is_first)` does it.
+/// One query's way through its tiles: each adds to the state of its group, and complete groups join
+/// the result. `join(whole, part, is_first)` does it.
 struct Progress {
-  Partial result, group, tile;
+  Partial result, group;
   int first_key = 0;  // the first key that the query sees; its tile is the first one
 
-  /// Call before the tile that begins at token `first`. Merges the group before it if complete.
+  /// Call before the tile that begins at token `first`. Merges the group before it if complete, and
+  /// begins the next one.
   template <class Join>
   void begin_tile(int first, const Join& join) {
     if (first % kGroupTokens == 0 && first > first_key) end(first, join);
-  }
-  /// Merges `tile`, the state of the tile that begins at token `first`, into its group.
-  template <class Join>
-  void take_tile(int first, const Join& join) {
-    join(group, tile, first % kGroupTokens == 0 || first <= first_key);
+    if (first % kGroupTokens == 0 || first <= first_key) group = {};
   }
   /// Merges the group that ends before token `end` into the result.
   template <class Join>
@@ -93,12 +90,12 @@ void attend(std::span<const Query> queries, const FindRows& find_rows, int head_
 void attend(std::span<const Query> queries, const FindFp8Rows& find_rows, int head_dim,
             float scale);
 
-/// Computes one tile of a query without a window from scratch: the part that attend() merges.
-/// `first` is the tile's first token, query.out is not used. Returns the number of visible keys; if
-/// there are any, `tile` is set, and `scores` (q . k * scale) and `weights` (exp(score - m)) of the
-/// visible keys, kTileTokens of room each.
+/// Adds one tile of a query without a window to `group`, the state of its group's tiles before it:
+/// the step that attend() is made of. `first` is the tile's first token, query.out is not used.
+/// Returns the number of visible keys, and sets of each `scores` (q . k * scale) and `weights`
+/// (exp(score - m)), kTileTokens of room each.
 int attend_tile(const Query& query, const TileRows& rows, int first, int head_dim, float scale,
-                Partial& tile, float* scores, float* weights);
+                Partial& group, float* scores, float* weights);
 
 /// 1 / sqrt(head_dim).
 float score_scale(int head_dim);

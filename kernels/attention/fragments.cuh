@@ -14,10 +14,12 @@
 //   scores     S = Q K^T, k runs over head_dim from zero, 16 neighbours a step. Which of them sits
 //              in which k-slot is free as long as Q and K agree: a lane takes 8 consecutive bytes
 //              of a row (row_part), or what ldmatrix gives it (query_part).
-//   softmax    in base 2: m = max(s) * scale * log2(e), p = 2^(s * scale * log2(e) - m). The tile's
-//              64 keys are four quarters of 16. l adds p in fp32: lane by lane within a quarter,
-//              then the quarters as (0 + 1) + (2 + 3), then the four lanes of the quad.
-//   output     acc = P V with P rounded to bf16, k runs over the tile's 64 keys from zero.
+//   softmax    in base 2: a tile's m = max(s) * scale * log2(e), p = 2^(s * scale * log2(e) - m).
+//              Its 64 keys are four quarters of 16. l adds p in fp32, lane by lane: within a
+//              quarter, then the quarters as (0 + 1) + (2 + 3), then tile by tile; the four lanes
+//              of the quad only when the group ends.
+//   output     acc += P V with P rounded to bf16, k runs over the group's keys, 16 a step. Before a
+//              tile that moves m, l and acc are multiplied by 2^(old m - new m) (state.cuh).
 //   merge      x = a * 2^(m_a - m) + b * 2^(m_b - m), with one fused multiply-add, the earlier part
 //              first (state.cuh).
 // clang-format on
@@ -134,11 +136,6 @@ __device__ inline float quarter_softmax(QuarterScores& s, int h, int visible, in
 __device__ inline float quad_sum(float x) {
   x += __shfl_xor_sync(kFullWarp, x, 1);
   return x + __shfl_xor_sync(kFullWarp, x, 2);
-}
-
-/// l of a tile from the four quarters' parts of the four lanes of a quad.
-__device__ inline float tile_sum(float part0, float part1, float part2, float part3) {
-  return quad_sum((part0 + part1) + (part2 + part3));
 }
 
 /// P of a quarter, rounded to bf16, is operand A of that quarter's step of P V: C's layout, two

@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(32)
   }
   const float inverse = 1.0f / __shfl_sync(kFullWarp, sum, kMergeElements);
   if (lane == kMergeElements || element >= kHeadDim) return;
-  out_row(queries, pairs, pair)[element] = __float2bfloat16(sum * inverse);
+  out_row(queries, pairs, pair)[element] = __float2bfloat16(quotient(sum, inverse));
 }
 
 /// The place of partial results in a workspace, after its counters.

@@ -2,6 +2,8 @@
 
 // m, l and acc: the state of a pair after some of its keys, and how the next keys join it.
 
+#include <cfloat>
+
 #include "kernels/attention/fragments.cuh"
 
 namespace kv::attention {
@@ -19,16 +21,42 @@ struct Merge {
   __device__ float operator()(float a, float b) const { return fmaf(b, scale_b, a * scale_a); }
 };
 
-/// The state of a pair after some keys, as one lane holds it: N elements of acc.
+/// m of a group without a visible key yet. It is finite, so that hidden keys get 2^(-inf - m) = 0.
+/// Sums of such a group are 0, and merging it changes nothing.
+inline constexpr float kNoKey = -FLT_MAX;
+
+/// Moves m to a tile's largest score if that is far above it. Returns the factor of the group's
+/// sums: exactly 1 if m stays, 0 if it was kNoKey.
+__device__ inline float move_m(float& m, float largest) {
+  const float before = m;
+  if (largest > before + kLog2MaxWeight) m = largest;
+  return exp2_fast(before - m);
+}
+
+/// acc / l. A tile of which a pair sees nothing adds zeros, which may make +0 of -0; so there is no
+/// -0 in the output.
+__device__ inline float quotient(float acc, float inverse_of_l) {
+  return fmaf(acc, inverse_of_l, 0.0f);
+}
+
+/// The state of a pair after some keys, as one lane holds it: N elements of acc. While a group's
+/// tiles add up, l is the lane's part.
 template <int N>
 struct PairState {
   float m;
   float l;
   float acc[N];
 
+  /// Of a group that begins.
+  __device__ void begin() {
+    m = kNoKey;
+    l = 0.0f;
+#pragma unroll
+    for (float& x : acc) x = 0.0f;
+  }
   /// Appends later keys.
-  __device__ void append(const PairState& later) { append(later, Merge::of(m, later.m)); }
-  __device__ void append(const PairState& later, const Merge& merge) {
+  __device__ void append(const PairState& later) {
+    const Merge merge = Merge::of(m, later.m);
     m = merge.m;
     l = merge(l, later.l);
 #pragma unroll

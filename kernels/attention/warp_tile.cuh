@@ -74,44 +74,55 @@ __device__ inline void hide_front(QuarterScores (&s)[kQuarters], const int (&bef
   }
 }
 
-/// Computes m of the tile, this lane's part of l (quad_sum() adds the parts), and P as operand A of
-/// the quarters' steps. visible[h]: number of the tile's keys that pair quad + 8 h sees.
-template <int kHeadDim, int kHalves>
-__device__ inline void softmax_lane(QuarterScores (&s)[kQuarters], const int (&visible)[2],
-                                    LaneState<kHeadDim> (&tile)[kHalves],
-                                    uint32_t (&p)[kQuarters][4]) {
+/// Of the tile's first `visible` keys, for pair quad + 8 h: the largest score.
+template <int kHeadDim>
+__device__ inline float largest_score(const QuarterScores (&s)[kQuarters], int h, int visible) {
   const int t = static_cast<int>(threadIdx.x) % 4;
-  const float scale = score_scale<kHeadDim>();
+  float largest = lane_max(s[0], h, visible, t);
+#pragma unroll
+  for (int i = 1; i < kQuarters; ++i) {
+    largest = fmaxf(largest, lane_max(s[i], h, visible - i * kQuarterTokens, t));
+  }
+  return quad_max(largest) * score_scale<kHeadDim>();
+}
+/// Turns the scores into p = 2^(s * scale - m), 0 where not visible. Returns this lane's part of
+/// the tile's sum.
+template <int kHeadDim>
+__device__ inline float softmax_lane(QuarterScores (&s)[kQuarters], int h, int visible, float m) {
+  const int t = static_cast<int>(threadIdx.x) % 4;
+  float part[kQuarters];
+#pragma unroll
+  for (int i = 0; i < kQuarters; ++i) {
+    part[i] = quarter_softmax(s[i], h, visible - i * kQuarterTokens, t, score_scale<kHeadDim>(), m);
+  }
+  return (part[0] + part[1]) + (part[2] + part[3]);
+}
+
+/// Adds a tile's scores to the groups' m and l, and makes acc ready for its output. Computes P as
+/// operand A of the quarters' steps. visible[h]: number of the tile's keys that pair quad + 8 h
+/// sees.
+template <int kHeadDim, int kHalves>
+__device__ inline void softmax_tile(QuarterScores (&s)[kQuarters], const int (&visible)[2],
+                                    LaneState<kHeadDim> (&group)[kHalves],
+                                    uint32_t (&p)[kQuarters][4]) {
+  float factor[kHalves];
 #pragma unroll
   for (int h = 0; h < kHalves; ++h) {
-    float largest = lane_max(s[0], h, visible[h], t);
+    factor[h] = move_m(group[h].m, largest_score<kHeadDim>(s, h, visible[h]));
+    group[h].l = fmaf(group[h].l, factor[h], softmax_lane<kHeadDim>(s, h, visible[h], group[h].m));
+  }
+  if (__any_sync(kFullWarp, factor[0] != 1.0f || factor[kHalves - 1] != 1.0f)) {
 #pragma unroll
-    for (int i = 1; i < kQuarters; ++i) {
-      largest = fmaxf(largest, lane_max(s[i], h, visible[h] - i * kQuarterTokens, t));
-    }
-    tile[h].m = quad_max(largest) * scale;
-    float part[kQuarters];
+    for (int h = 0; h < kHalves; ++h) {
 #pragma unroll
-    for (int i = 0; i < kQuarters; ++i) {
-      part[i] = quarter_softmax(s[i], h, visible[h] - i * kQuarterTokens, t, scale, tile[h].m);
+      for (float& x : group[h].acc) x *= factor[h];
     }
-    tile[h].l = (part[0] + part[1]) + (part[2] + part[3]);
   }
 #pragma unroll
   for (int i = 0; i < kQuarters; ++i) {
     if (kHalves == 1) s[i][0][2] = s[i][0][3] = s[i][1][2] = s[i][1][3] = 0.0f;
     quarter_operand(s[i], p[i]);
   }
-}
-
-/// softmax_lane() and the sum of the lanes' parts of l.
-template <int kHeadDim, int kHalves>
-__device__ inline void softmax_tile(QuarterScores (&s)[kQuarters], const int (&visible)[2],
-                                    LaneState<kHeadDim> (&tile)[kHalves],
-                                    uint32_t (&p)[kQuarters][4]) {
-  softmax_lane<kHeadDim, kHalves>(s, visible, tile, p);
-#pragma unroll
-  for (auto& of_pair : tile) of_pair.l = quad_sum(of_pair.l);
 }
 
 /// 16 keys of V, columns 8 n .. 8 n + 15, as operand B of two products: b[0], b[1] and b[2], b[3].
@@ -129,7 +140,7 @@ __device__ inline void store_result(const LaneState<kHeadDim>& state, bf16* out)
 #pragma unroll
   for (int n = 0; n < kHeadDim / 8; ++n) {
     *reinterpret_cast<uint32_t*>(out + 8 * n + 2 * t) =
-        pack_bf16(state.acc[2 * n] * inverse, state.acc[2 * n + 1] * inverse);
+        pack_bf16(quotient(state.acc[2 * n], inverse), quotient(state.acc[2 * n + 1], inverse));
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // wgmma: the tensor core step of a warpgroup, four warps side by side (Hopper, sm_90a). One operand
-// comes from registers or shared memory, the other from shared memory. The step runs asynchronously
+// comes from registers, the other from shared memory. The step runs asynchronously
 // until a warp waits for it. It has the bits of mma_step (kernels/tensor_core.cuh), because a sum
 // over the same 16 columns has the same bits in both.
 
@@ -109,6 +109,18 @@ __device__ inline void store_to_cta(float4* to, int rank, const float4& x) {
       : "memory");
 }
 
+/// A position in a ring of slots, and the phase of its barriers.
+template <int kSlots>
+struct Ring {
+  int slot = 0, phase = 0;
+  __device__ void next(int steps = 1) {
+    slot += steps;
+    if (slot < kSlots) return;
+    slot -= kSlots;
+    phase ^= 1;
+  }
+};
+
 /// Makes new barriers visible to bulk copies, too.
 __device__ inline void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -183,13 +195,6 @@ KV_WARPGROUP_STEP(32, 64, "{%32,%33,%34,%35}", "%36", "%37", "%38")
 KV_WARPGROUP_STEP(48, 96, "{%48,%49,%50,%51}", "%52", "%53", "%54")
 KV_WARPGROUP_STEP(64, 128, "{%64,%65,%66,%67}", "%68", "%69", "%70")
 KV_WARPGROUP_STEP(96, 192, "{%96,%97,%98,%99}", "%100", "%101", "%102")
-
-/// The same step with both operands in shared memory.
-__device__ inline void warpgroup_step(float (&d)[32], uint64_t a, uint64_t b, bool adds) {
-  asm volatile(KV_STEP_TEXT(32, 64, "%32", "%33", "%34", "0, 0")
-               : KV_32(d)
-               : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
-}
 
 #undef KV_WARPGROUP_STEP
 #undef KV_STEP_TEXT

@@ -90,27 +90,27 @@ std::string name_of(const lesson04::WalkStep& step) {
   using Kind = lesson04::WalkStep::Kind;
   switch (step.kind) {
     case Kind::kTile:
-      return fmt::format("tile {}, from scratch", step.tile);
-    case Kind::kMergeTile:
-      return fmt::format("  group {} {} tile {}", step.group, step.before.acc.empty() ? "=" : "+",
-                         step.tile);
-    case Kind::kMergeGroup:
-      return fmt::format("    result {} group {}", step.before.acc.empty() ? "=" : "+", step.group);
+      return fmt::format("group {} {} tile {}{}", step.group, step.before.acc.empty() ? "=" : "+",
+                         step.tile, step.m_moves() ? ", m moves" : "");
+    case Kind::kGroup:
+      return fmt::format("  result {} group {}", step.before.acc.empty() ? "=" : "+", step.group);
     case Kind::kDivide:
-      return "    out = acc / l";
+      return "  out = acc / l";
   }
   return {};
 }
 
 void print_steps(const kv::Console& console, const lesson04::ModelWalk& walk) {
-  kv::Table table({"step", "tokens", "blocks", "m", "l", "acc 0", "acc 1", "acc 2"});
+  kv::Table table({"step", "tokens", "blocks", "largest", "m", "l", "acc 0", "acc 1", "acc 2"});
   for (const lesson04::WalkStep& step : walk.steps) {
     const bool divide = step.kind == lesson04::WalkStep::Kind::kDivide;
+    const bool tile = step.kind == lesson04::WalkStep::Kind::kTile;
     const std::vector<float>& acc = divide ? step.out : step.after.acc;
     std::vector<std::string> row{
         name_of(step),
         fmt::format("{}-{}", step.first_token, step.first_token + step.num_tokens - 1),
-        step.kind == lesson04::WalkStep::Kind::kTile ? ids_text(step.block_ids) : "",
+        tile ? ids_text(step.block_ids) : "",
+        tile ? fmt::format("{:.4f}", *std::ranges::max_element(step.scores)) : "",
         divide ? "" : fmt::format("{:.4f}", step.after.m),
         divide ? "" : fmt::format("{:.4f}", step.after.l)};
     for (size_t i = 0; i < 3; ++i) {

@@ -1,7 +1,7 @@
 // The plain CPU twin, which is the specification of paged attention: what attend_row() does here, a
 // warp of the CUDA twin does in the same order. Two things are new since lesson 02. The block table
 // says where a key's row is, and a key joins the earlier ones by a merge, the same operation by
-// which the fast kernels join tiles and groups.
+// which the fast kernels join groups.
 
 #include "paged_attention.h"
 

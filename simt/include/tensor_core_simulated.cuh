@@ -64,6 +64,7 @@ inline void wait_for_copies() {
 inline void init_mbarrier(uint64_t* barrier, int arrivals) {
   simt::init_mbarrier(barrier, arrivals);
 }
+inline void sync_two_warps(int number) { simt::sync_two_warps(number); }
 inline void arrive_with_copies(uint64_t* barrier) { simt::arrive_with_copies(barrier); }
 inline void wait_for_phase(uint64_t* barrier, int parity) { simt::wait_for_phase(barrier, parity); }
 

@@ -30,7 +30,7 @@ TEST_CASE("every lesson gives the same bits on CUDA, fast and plain, together an
     CHECK(ladder::first_mismatch(rungs) == std::nullopt);
     const bool fast = kernel == kv::Kernel::kFast;
     // Others are another arithmetic: kArithmetic of qwen3/fingerprint.cpp grows then.
-    CHECK(rungs[0].digest == (fast ? 0x45fe83d6db74d75cu : 0x7bf3ec4d98bb0720u));
+    CHECK(rungs[0].digest == (fast ? 0xe6124379e34b945du : 0x7bf3ec4d98bb0720u));
     for (size_t i = 0; fast && i < simple.requests.size(); ++i) {
       const auto alone = ladder::lessons().back().make_engine(model, {});
       const auto found = alone->generate({&simple.requests[i], 1}).completions[0];

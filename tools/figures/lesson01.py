@@ -53,25 +53,27 @@ def one_query():
 
 
 def tiles_and_groups():
-    svg = Svg(640, 272, "The keys of a sequence are cut into tiles of 64 tokens, four tiles make a group; "
-                        "tiles and groups are merged in order, first to last.", "One query against 620 keys",
-              "the sums are always these, in this order, whatever the memory looks like")
+    svg = Svg(640, 272, "The keys of a sequence are cut into tiles of 64 tokens, four tiles make a group; a group adds up its "
+                        "tiles on top of each other, and groups are merged in order, first to last.",
+              "One query against 620 keys", "the sums are always these, in this order, whatever the memory looks like")
     left, scale, keys = 24, 0.9, 620
     for tile in range(10):
         x, width = left + tile * 64 * scale, (min(tile * 64 + 64, keys) - tile * 64) * scale
         svg.text(x + 2, 95, str(tile * 64), 12, MUTED)
         svg.rect(x + 1.5, 101, width - 3, 34, SKY if tile // 4 % 2 == 0 else "#c7e3f3")
         svg.text(x + width / 2, 123, f"tile {tile}", 12.5, INK, anchor="middle")
-        svg.line(x + width / 2, 138, x + width / 2, 158, MUTED, tip=True)
+        if tile % 4 == 3 or tile == 9:  # the group's last one
+            svg.line(x + width / 2, 145, x + width / 2, 160, MUTED, tip=True)
+        else:
+            svg.line(x + width / 2, 145, x + width * 1.5 - 4, 145, MUTED, tip=True)
     svg.text(left + keys * scale + 4, 123, "619", 12, MUTED)
     for group in range(3):
         x, end = left + group * 256 * scale, left + min((group + 1) * 256, keys) * scale
-        svg.rect(x + 1.5, 162, end - x - 3, 34, ORANGE)
-        svg.text((x + end) / 2, 184, f"group {group}" + ": tiles, first to last" * (group < 2), 12.5, "#ffffff", 600,
-                 "middle")
-        svg.line((x + end) / 2, 199, (x + end) / 2, 214, MUTED, tip=True)
+        svg.rect(x + 1.5, 164, end - x - 3, 34, ORANGE)
+        svg.text((x + end) / 2, 186, f"group {group}" + ": tile on top of tile" * (group < 2), 12.5, "#ffffff", 600, "middle")
+        svg.line((x + end) / 2, 201, (x + end) / 2, 214, MUTED, tip=True)
     svg.rect(left + 1.5, 218, keys * scale - 3, 34, GREEN)
-    svg.text(left + keys * scale / 2, 240, "result: groups, first to last; then acc / l", 13, "#ffffff", 600, "middle")
+    svg.text(left + keys * scale / 2, 240, "result: groups merged, first to last; then acc / l", 13, "#ffffff", 600, "middle")
     return svg.done()
 
 

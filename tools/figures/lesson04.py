@@ -7,15 +7,16 @@ from plots import load
 from style import BLUE, EMPTY, FAINT, GREEN, INK, LINE, MUTED, ORANGE, PAPER, SKY, Svg
 
 GPU_TEXT = pathlib.Path(__file__).resolve().parents[2] / "lessons" / "04_paged_attention" / "gpu.md"
-WALK = "./course run 4 --walk --context 300"
+WALK = "./course run 4 --walk --context 300 --layer 2 --head 1"
 
 
 def walk():
-    """The steps that the lesson's text shows: (name, first, last, blocks, [m, l, acc 0, acc 1, acc 2])."""
+    """The steps that the lesson's text shows: (name, first, last, blocks, [m, l, acc 0, acc 1, acc 2]); the largest score of a
+    tile is before its m."""
     found = re.search(r"<!-- output: " + re.escape(WALK) + r" -->\n```\n(.*?)\n```", GPU_TEXT.read_text(encoding="utf-8"), re.S)
     steps = []
     for line in found[1].splitlines():
-        row = re.match(r"\s*(tile|group|result|out)(.*?)\s+(\d+)-(\d+)\s(.*)$", line)
+        row = re.match(r"\s*(group|result|out)(.*?)\s+(\d+)-(\d+)\s(.*)$", line)
         if row:
             words = row[5].split()
             numbers = [float(w) for w in words if "." in w.strip(".")]
@@ -25,7 +26,7 @@ def walk():
 
 
 def token_ranges(steps):
-    return [(first, last, blocks) for name, first, last, blocks, _ in steps if name.startswith("tile")]
+    return [(first, last, blocks) for name, first, last, blocks, _ in steps if "tile" in name]
 
 
 def translation():
@@ -143,59 +144,51 @@ def card(svg, x, title, numbers, colour):
         y = 246 + i * 25
         svg.text(x + 12, y + 13, f"{'acc' if has_sum else 'out'} {i}", 13, MUTED)
         svg.text(x + 124, y + 13, f"{value:.4f}", 14, INK, 600, "end")
-        middle, length = x + 157, 28 * min(1.0, abs(value) / 0.12)
+        middle, length = x + 157, 28 * min(1.0, abs(value) / (4 if has_sum else 0.2))
         svg.line(middle, y, middle, y + 17, FAINT, 1)
         svg.rect(middle if value >= 0 else middle - length, y + 3, max(length, 0.5), 11,
                  GREEN if value >= 0 else BLUE, "none", 2)
 
 
 def story(steps):
-    """For each step: the first and last token, the three cards, which one is new, and a sentence."""
-    tile = group = result = None
+    """For each step: the first and last token, the cards, of which the last is new, and a sentence."""
+    group = result = None
     frames = []
     for name, first, last, _, numbers in steps:
-        if name.startswith("tile"):
-            tile, new = numbers, 0
-            words = (f"Tokens {first} to {last}: {last - first + 1} scores, their largest m, the sum l and the weighted "
-                     "values acc, from scratch.")
-        elif name.startswith("group"):
-            if "+" in name:
-                old, group = group, numbers
-                new_m = max(old[0], tile[0])
-                words = (f"m = max({old[0]:.2f}, {tile[0]:.2f}). What the group had is multiplied by "
-                         f"exp({old[0]:.2f} - {new_m:.2f}) = {math.exp(old[0] - new_m):.3f}, the tile by "
-                         f"{math.exp(tile[0] - new_m):.3f}; then they are added.")
+        if "tile" in name:
+            largest, *now = numbers
+            words = f"Tokens {first} to {last}: {last - first + 1} scores, of which the largest is {largest:.2f}. "
+            if "=" in name:
+                group, words = None, words + "It's the group's first tile, so that's m."
+            elif "moves" in name:
+                words += (f"It would weigh exp({largest:.2f} - {group[0]:.2f}) = {math.exp(largest - group[0]):.0f}, over 256: m moves, "
+                          f"and what the group has is multiplied by {math.exp(group[0] - now[0]):.4f}.")
             else:
-                group = numbers
-                words = "The first tile of a group is the group."
-            new = 1
+                words += f"It weighs exp({largest:.2f} - {now[0]:.2f}) = {math.exp(largest - now[0]):.2f}: m stays."
+            cards = [("result", result), ("group so far", group), ("group now", now)]
+            group = now
         elif name.startswith("result"):
-            if "+" in name:
+            words = "A complete group joins the result. The next group begins with nothing."
+            if result:
                 new_m = max(result[0], group[0])
-                words = (f"Group joins result, by the same rule: the factors are {math.exp(result[0] - new_m):.3f} and "
-                         f"{math.exp(group[0] - new_m):.3f}.")
-            else:
-                words = "A complete group joins the result. The next group starts from nothing."
-            result, new = numbers, 2
+                words = (f"Group joins result: the side with the smaller m shrinks. The factors are "
+                         f"{math.exp(result[0] - new_m):.4f} and {math.exp(group[0] - new_m):.4f}.")
+            cards = [("the group", group), ("result so far", result), ("result now", numbers)]
+            result = numbers
         else:
             words = ("After the last key: out = acc / l = " + ", ".join(f"{x:.4f}" for x in numbers)
                      + ", ... No score was kept.")
-            new = 3
-        cards = [("this tile", tile), ("its group", group), ("result", result)]
-        if new == 3:
-            cards[1:] = [("result", result), ("out = acc / l", numbers)]
-        frames.append((first, last, cards, min(new, 2), words))
-        if new == 2:
-            group = None
+            cards = [("result", result), ("out = acc / l", numbers)]
+        frames.append((first, last, cards, "tile" in name, words))
     return frames
 
 
 def online_softmax():
     steps = walk()
     frames = story(steps)
-    svg = Svg(640, 394, "An animation: tiles of 64 keys give m, l and acc; they are merged into groups, and groups into "
+    svg = Svg(640, 394, "An animation: tiles of 64 keys are added to m, l and acc of their group, and groups are merged into "
                         "the result, in order.", "Online softmax: one query walks over 300 keys",
-              "layer 0, head 0 of the shipped model; the numbers are those of the table in the text")
+              "layer 2, head 1 of the shipped model; the numbers are those of the table in the text")
     tiles = token_ranges(steps)
     left, width = 24, 592 / 300
     time = Frames(svg, len(frames), 2.4, 3.0)
@@ -211,13 +204,13 @@ def online_softmax():
             begin = first + 16 * b
             svg.text(left + width * (begin + min(begin + 16, last + 1)) / 2 - 1.5, 135, block, 12, MUTED, anchor="middle")
     svg.text(left, 161, "the numbers under a tile: the blocks that its rows are in", 13, MUTED)
-    for i, (first, last, cards, new, words) in enumerate(frames):
+    for i, (first, last, cards, is_tile, words) in enumerate(frames):
         time.begin(i)
         for t, (a, b, _) in enumerate(tiles):
-            if a <= last and b >= first and (new != 0 or a == first):
-                bar(t, ORANGE if new == 0 else SKY, "#ffffff" if new == 0 else INK, 600)
+            if a <= last and b >= first and (not is_tile or a == first):
+                bar(t, ORANGE if is_tile else SKY, "#ffffff" if is_tile else INK, 600)
         for c, (title, numbers) in enumerate(cards):
-            card(svg, left + c * 201, title, numbers, ORANGE if new == c else LINE)
+            card(svg, left + c * 201, title, numbers, ORANGE if c + 1 == len(cards) else LINE)
         svg.wrap(left, 350, words, 592, 13.5)
         time.end()
     return svg.done()

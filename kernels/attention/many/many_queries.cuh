@@ -4,9 +4,8 @@
 // tiles of keys they see, K and V streaming through shared memory, two tiles deep.
 //
 // Floor for n tokens of one sequence: 2 n^2 num_heads head_dim operations (the causal half of two
-// products); bytes hardly matter. A pair's state has three levels. The states of its tile and its
-// group are in registers. Its result, used once in four tiles, is in shared memory, each lane's
-// part in a column of its own.
+// products); bytes hardly matter. A pair's group is in registers. Its result, used once in four
+// tiles, is in shared memory, each lane's part in a column of its own.
 
 #include "kernels/attention/rows.cuh"
 #include "kernels/attention/warp_tile.cuh"
@@ -52,32 +51,29 @@ struct ManyShared {
 /// shared memory.
 template <int kHeadDim>
 struct SharedResult {
-  float m[2];
-  float l[2];
   float2 (&acc)[kHeadDim / 8][2][kManyThreads];
+  float m[2] = {kNoKey, kNoKey};
+  float l[2] = {};
 
-  /// Appends a group that is not the pair's last one. If `first`, the group is the result so far.
-  __device__ void append(const LaneState<kHeadDim>& group, int h, bool first) {
-    LaneState<kHeadDim> sum = group;
-    append_to(sum, h, first);
-    m[h] = sum.m;
-    l[h] = sum.l;
-#pragma unroll
-    for (int n = 0; n < kHeadDim / 8; ++n) {
-      acc[n][h][threadIdx.x] = {sum.acc[2 * n], sum.acc[2 * n + 1]};
-    }
-  }
-  /// Turns `group` into the merge of the result so far and the group.
+  /// Turns a complete group into the merge of the result so far and the group.
   __device__ void append_to(LaneState<kHeadDim>& group, int h, bool first) const {
-    const Merge merge = Merge::of(first ? group.m : m[h], group.m);
-    group.l = first ? group.l : merge(l[h], group.l);
+    const Merge merge = Merge::of(m[h], group.m);
+    group.l = merge(l[h], quad_sum(group.l));
     group.m = merge.m;
 #pragma unroll
     for (int n = 0; n < kHeadDim / 8; ++n) {
-      if (first) continue;
-      const float2 before = acc[n][h][threadIdx.x];
+      const float2 before = first ? float2{} : acc[n][h][threadIdx.x];
       group.acc[2 * n] = merge(before.x, group.acc[2 * n]);
       group.acc[2 * n + 1] = merge(before.y, group.acc[2 * n + 1]);
+    }
+  }
+  /// Keeps it.
+  __device__ void keep(const LaneState<kHeadDim>& merged, int h) {
+    m[h] = merged.m;
+    l[h] = merged.l;
+#pragma unroll
+    for (int n = 0; n < kHeadDim / 8; ++n) {
+      acc[n][h][threadIdx.x] = {merged.acc[2 * n], merged.acc[2 * n + 1]};
     }
   }
 };
@@ -108,14 +104,17 @@ __device__ inline ComingRows start_tile(ManyTile<kHeadDim>& tile, const RowsBy<R
   return {};
 }
 
-/// For each key: acc[pair][e] += P[pair][key] * V[key][e], from zero. All e are in flight at once.
+/// For each key: acc[pair][e] += P[pair][key] * V[key][e]. All e are in flight at once.
 template <int kHeadDim>
 __device__ inline void weigh_all_columns(const ManyTile<kHeadDim>& tile,
                                          const uint32_t (&p)[kQuarters][4],
-                                         LaneState<kHeadDim> (&state)[2]) {
+                                         LaneState<kHeadDim> (&group)[2]) {
   float acc[kHeadDim / 8][4];
 #pragma unroll
-  for (auto& column : acc) column[0] = column[1] = column[2] = column[3] = 0.0f;
+  for (int n = 0; n < kHeadDim / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) acc[n][i] = group[i / 2].acc[2 * n + i % 2];
+  }
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
   for (int quarter = 0; quarter < kQuarters; ++quarter) {
@@ -132,23 +131,23 @@ __device__ inline void weigh_all_columns(const ManyTile<kHeadDim>& tile,
 #pragma unroll
   for (int n = 0; n < kHeadDim / 8; ++n) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) state[i / 2].acc[2 * n + i % 2] = acc[n][i];
+    for (int i = 0; i < 4; ++i) group[i / 2].acc[2 * n + i % 2] = acc[n][i];
   }
 }
 
-/// One tile from scratch. Pair quad + 8 h sees the tile's keys before[h] .. visible[h] - 1.
-/// `hides`: a pair of the CTA does not see the tile's first key.
+/// Adds one tile. Pair quad + 8 h sees the tile's keys before[h] .. visible[h] - 1. `hides`: a pair
+/// of the CTA does not see the tile's first key.
 template <int kHeadDim>
 __device__ inline void attend_to_tile_by_warp(const ManyTile<kHeadDim>& tile,
                                               const QueryRows<kHeadDim>& q, const int (&before)[2],
                                               const int (&visible)[2], bool hides,
-                                              LaneState<kHeadDim> (&state)[2]) {
+                                              LaneState<kHeadDim> (&group)[2]) {
   QuarterScores s[kQuarters];
   uint32_t p[kQuarters][4];
   score_tile<kHeadDim>(tile, q, s);
   if (hides) hide_front<2>(s, before);
-  softmax_tile<kHeadDim, 2>(s, visible, state, p);
-  weigh_all_columns<kHeadDim>(tile, p, state);
+  softmax_tile<kHeadDim, 2>(s, visible, group, p);
+  weigh_all_columns<kHeadDim>(tile, p, group);
 }
 
 /// Grid: (blocks of 64 pairs of the longest query range, num_kv_heads, num_seqs); long blocks
@@ -178,8 +177,8 @@ __global__ void __launch_bounds__(kManyThreads, 2)
 
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const LanePairs<kHeadDim, 2> mine(queries, pairs, first_pair + kMmaPairs * warp, last_pair);
-  SharedResult<kHeadDim> result{{}, {}, shared.result};
-  LaneState<kHeadDim> group[2], tile[2];
+  SharedResult<kHeadDim> result{shared.result};
+  LaneState<kHeadDim> group[2];
   for (int i = first_tile; i < num_tiles; ++i) {
     wait_for_copies<0>();
     finish_tile(shared.tiles[i % 2], coming);
@@ -191,29 +190,26 @@ __global__ void __launch_bounds__(kManyThreads, 2)
     const int at = i * kTileTokens;
     const int before[2] = {mine.first_key[0] - at, mine.first_key[1] - at};
     const int visible[2] = {mine.num_keys[0] - at, mine.num_keys[1] - at};
-    const bool sees[2] = {visible[0] > 0 && before[0]<kTileTokens, visible[1]> 0 &&
-                          before[1] < kTileTokens};
-    if (!__any_sync(kFullWarp, sees[0] || sees[1])) continue;
-    attend_to_tile_by_warp<kHeadDim>(shared.tiles[i % 2], mine.q, before, visible,
-                                     at < all_see_from, tile);
+    if (i == first_tile || i % kGroupTiles == 0) {
+      for (auto& of_pair : group) of_pair.begin();
+    }
+    const bool sees =
+        (visible[0] > 0 && before[0] < kTileTokens) || (visible[1] > 0 && before[1] < kTileTokens);
+    if (__any_sync(kFullWarp, sees)) {
+      attend_to_tile_by_warp<kHeadDim>(shared.tiles[i % 2], mine.q, before, visible,
+                                       at < all_see_from, group);
+    }
+    if (i % kGroupTiles != kGroupTiles - 1 && i + 1 != num_tiles) continue;
+    const bool first = same_group(at, keys_begin);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      if (!sees[h]) continue;  // not merged: no trace
-      if (before[h] >= 0) {    // the pair's first tile
-        group[h] = tile[h];
-      } else if (i % kGroupTiles != 0) {
-        group[h].append(tile[h]);
-      } else {  // a new group: the one before is complete
-        result.append(group[h], h, same_group(at - 1, mine.first_key[h]));
-        group[h] = tile[h];
+      result.append_to(group[h], h, first);
+      if (i + 1 < num_tiles) {
+        result.keep(group[h], h);
+      } else if (mine.num_keys[h] > 0) {
+        store_result<kHeadDim>(group[h], out_row(queries, pairs, mine.pair[h]));
       }
     }
-  }
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    if (mine.num_keys[h] == 0) continue;
-    result.append_to(group[h], h, same_group(mine.num_keys[h] - 1, mine.first_key[h]));
-    store_result<kHeadDim>(group[h], out_row(queries, pairs, mine.pair[h]));
   }
 }
 

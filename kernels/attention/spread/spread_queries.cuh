@@ -48,27 +48,9 @@ __device__ inline FourElements four_elements(float m, float l, const float4& acc
 __device__ inline void store_four(const FourElements& state, bf16* out) {
   const float inverse = 1.0f / state.l;
   uint2 packed;
-  packed.x = pack_bf16(state.acc[0] * inverse, state.acc[1] * inverse);
-  packed.y = pack_bf16(state.acc[2] * inverse, state.acc[3] * inverse);
+  packed.x = pack_bf16(quotient(state.acc[0], inverse), quotient(state.acc[1], inverse));
+  packed.y = pack_bf16(quotient(state.acc[2], inverse), quotient(state.acc[3], inverse));
   *reinterpret_cast<uint2*>(out) = packed;
-}
-
-/// Merges the tiles of a group in order, for one pair. The pair sees the group's keys before .. end
-/// - 1, at least one.
-template <int kHeadDim>
-__device__ inline FourElements merge_tiles(const SharedTile<kHeadDim> (&tiles)[kGroupTiles],
-                                           int before, int end, int pair, int element) {
-  const auto read = [&](int slot) {
-    const SharedTile<kHeadDim>& t = tiles[slot];
-    return four_elements(t.m[pair], t.l[pair],
-                         *reinterpret_cast<const float4*>(&t.acc[pair][element]));
-  };
-  int slot = max(before, 0) / kTileTokens;
-  FourElements state = read(slot);
-  while (++slot < kGroupTiles && slot * kTileTokens < end) {
-    state.append(read(slot));
-  }
-  return state;
 }
 
 /// Merges the partial results of a pair's groups in order.
@@ -86,10 +68,10 @@ __device__ inline FourElements merge_partials(const PartialGroup<kHeadDim>* grou
   return result;
 }
 
-/// Writes a group's partial result of a pair for the CTA that merges: to global memory, or in place
-/// of a tile.
-template <class Left>
-__device__ inline void leave_four(const FourElements& state, Left& left, int pair, int element) {
+/// Writes a group's partial result of a pair for the CTA that merges.
+template <int kHeadDim>
+__device__ inline void leave_four(const FourElements& state, PartialGroup<kHeadDim>& left, int pair,
+                                  int element) {
   *reinterpret_cast<float4*>(&left.acc[pair][element]) = {state.acc[0], state.acc[1], state.acc[2],
                                                           state.acc[3]};
   if (element == 0) {
@@ -156,10 +138,10 @@ struct OwnPair {
   bf16* out;
 };
 
-/// Merges the groups of a cluster; all its threads call it. CTA i has left group i in `left`. CTA i
+/// Merges the groups of a cluster; all its threads call it. CTA i has group i in `left`. CTA i
 /// % num_groups merges pair i, which sees `seen` groups from group `first` on.
 template <int kHeadDim>
-__device__ inline void merge_cluster(const SharedTile<kHeadDim>& left, int num_groups,
+__device__ inline void merge_cluster(const SharedGroup<kHeadDim>& left, int num_groups,
                                      const OwnPair& own, int first, int seen) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   const auto cluster = cooperative_groups::this_cluster();
@@ -186,35 +168,33 @@ __device__ inline void merge_cluster(const SharedTile<kHeadDim>& left, int num_g
 #endif
 }
 
-/// Ends the work of a CTA; all its warps call it. Merges the group's `tiles` for each pair, and the
-/// block's groups where this CTA is the one that does. `block` counts blocks of pairs in the whole
-/// pass.
+/// Ends the work of a CTA; all its warps call it. Merges the block's groups where this CTA is the
+/// one that does. `block` counts blocks of pairs in the whole pass.
 template <int kHeadDim>
-__device__ inline void merge_block(SharedTile<kHeadDim> (&tiles)[kGroupTiles], const OwnPair& own,
+__device__ inline void merge_block(const SharedGroup<kHeadDim>& of_cta, const OwnPair& own,
                                    int group, int first_group, int num_groups,
                                    const SpreadWorkspace& workspace, int64_t block) {
   auto* partials = static_cast<PartialGroup<kHeadDim>*>(workspace.partials);
   partials += block * workspace.max_groups;
   const int pair = own.in_block, element = own.element;
-  const int before = own.first_key - group * kGroupTokens;
-  const int end = own.num_keys - group * kGroupTokens;
-  const bool sees_group = end > 0 && before < kGroupTokens;
-  FourElements state;
-  if (sees_group) state = merge_tiles<kHeadDim>(tiles, before, end, pair, element);
+  const bool sees_group =
+      own.num_keys > group * kGroupTokens && own.first_key < (group + 1) * kGroupTokens;
+  const auto state = [&] {
+    return four_elements(of_cta.m[pair], of_cta.l[pair],
+                         *reinterpret_cast<const float4*>(&of_cta.acc[pair][element]));
+  };
   if (num_groups == 1) {
-    if (sees_group) store_four(state, own.out);
+    if (sees_group) store_four(state(), own.out);
     return;
   }
   const int first =
       own.first_key / kGroupTokens - first_group;  // the first group that the pair sees
   const int seen = (own.num_keys + kGroupTokens - 1) / kGroupTokens - first_group - first;
   if (workspace.in_clusters) {
-    __syncwarp();  // all lanes have read m and l of tile 0
-    if (sees_group) leave_four(state, tiles[0], pair, element);
-    merge_cluster<kHeadDim>(tiles[0], num_groups, own, first, seen);
+    merge_cluster<kHeadDim>(of_cta, num_groups, own, first, seen);
     return;
   }
-  if (sees_group) leave_four(state, partials[group - first_group], pair, element);
+  if (sees_group) leave_four(state(), partials[group - first_group], pair, element);
   if (!comes_last(&workspace.counters[block], num_groups) || own.num_keys == 0) return;
   store_four(merge_partials<kHeadDim>(partials + first, seen, pair, element), own.out);
 }
@@ -227,7 +207,7 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
     spread_queries_kernel(Queries queries, Address address, SpreadWorkspace workspace,
                           int blocks_per_seq) {
   let_successors_start();
-  __shared__ SharedTile<kHeadDim> tiles[kGroupTiles];
+  __shared__ SharedGroup<kHeadDim> shared;
 
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -244,6 +224,8 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
     return;
   }
 
+  // With at most 8 pairs, half of the tall operand's rows are nobody's.
+  const int halves = last_pair - first_pair < kMmaPairs / 2 ? 1 : 2;
   // Work that needs no predecessor: the query rows for the scores ...
   const int pair[2] = {first_pair + lane / 4, first_pair + lane / 4 + 8};
   const int num_keys[2] = {pairs.num_keys(pair[0]), pairs.num_keys(pair[1])};
@@ -259,7 +241,7 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
                        .out = out_row(queries, pairs, own_pair) + element};
 
   const auto rows = address.rows(seq, kv_head);
-  const int tile_begin = group * kGroupTokens + warp / kQuarters * kTileTokens;
+  const int tile_begin = group * kGroupTokens + tile_of_warp() * kTileTokens;
   auto share = share_of<kHeadDim>(rows);
   QueryRows<kHeadDim> q;
   load_around_wait(share, rows, tile_begin, keys_begin, min(num_earlier_tokens(pairs), keys_end),
@@ -267,19 +249,20 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
 #pragma unroll
                      for (int i = 0; i < kRowSteps<kHeadDim>; ++i) {
                        q[i][0] = row_part(q_rows[0], i, lane % 4);
-                       q[i][1] = row_part(q_rows[1], i, lane % 4);
+                       q[i][1] = halves == 2 ? row_part(q_rows[1], i, lane % 4) : uint2{};
                      }
                    });
   const int before[2] = {pairs.first_key(pair[0]) - tile_begin,
                          pairs.first_key(pair[1]) - tile_begin};
   const int visible[2] = {num_keys[0] - tile_begin, num_keys[1] - tile_begin};
-  attend_to_tile_by_four_warps<kHeadDim>(share, q, before, visible, tile_begin < keys_end,
-                                         tiles[warp / kQuarters]);
-  __syncthreads();
+  const int first_tile = max(keys_begin - group * kGroupTokens, 0) / kTileTokens;
+  const int tiles =
+      (min(keys_end - group * kGroupTokens, kGroupTokens) + kTileTokens - 1) / kTileTokens;
+  attend_to_group<kHeadDim>(share, q, before, visible, first_tile, tiles, halves, shared);
 
   const int num_groups = (keys_end + kGroupTokens - 1) / kGroupTokens - first_group;
   const int64_t block = static_cast<int64_t>(blockIdx.z) * gridDim.y + kv_head;
-  merge_block<kHeadDim>(tiles, own, group, first_group, num_groups, workspace, block);
+  merge_block<kHeadDim>(shared, own, group, first_group, num_groups, workspace, block);
 }
 
 }  // namespace kv::attention

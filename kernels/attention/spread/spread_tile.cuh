@@ -1,10 +1,11 @@
 #pragma once
 
-// One tile of 64 keys by the four warps of a decode step. Each warp scores a quarter of the keys;
-// then each multiplies P with a quarter of V's elements. K and V go from global memory straight
-// into the registers from which the tensor cores read them, all loads at once.
+// One group of a decode step: four tiles of 64 keys, each by four warps. A warp scores a quarter of
+// its tile's keys. Then it multiplies P with a quarter of V's elements, on top of what the same
+// quarter's warp of the tile before has left. K and V go from global memory straight into the
+// registers from which the tensor cores read them, all loads at once.
 
-#include "kernels/attention/fragments.cuh"
+#include "kernels/attention/state.cuh"
 
 namespace kv::attention {
 
@@ -28,7 +29,8 @@ struct Elements {
   }
 };
 
-/// Number of this warp's quarter of the tile.
+/// Numbers of this warp's tile of the group, and of its quarter of that.
+__device__ inline int tile_of_warp() { return static_cast<int>(threadIdx.x) / 32 / kQuarters; }
 __device__ inline int quarter_of_warp() { return static_cast<int>(threadIdx.x) / 32 % kQuarters; }
 
 /// A warp's share of a tile: K of its quarter's 16 keys, all elements; V of all 64 keys, a quarter
@@ -81,124 +83,174 @@ struct TileShare {
   }
 };
 
-/// Shared by the four warps of a tile; at the end it holds m, l and acc.
+/// Shared by the warps of a group; at the end it holds m, l and acc.
 template <int kHeadDim>
-struct SharedTile {
+struct SharedGroup {
   static constexpr int kStride = kHeadDim + 4;  // spreads the rows of a store over the banks
   float acc[kMmaPairs][kStride];
   float m[kMmaPairs];
   float l[kMmaPairs];
 
-  uint4 p[kQuarters][32];        // operand A of a quarter's step, by lane
-  float part[kQuarters][2][32];  // of l, by lane, for pairs quad and quad + 8
-  float quarter_max[kQuarters][kMmaPairs];
+  uint4 p[kGroupTiles][kQuarters][32];     // operand A of a quarter's step, by lane
+  float4 part[kGroupTiles][2][32];         // of l, by lane, for pairs quad and quad + 8
+  float4 largest[kGroupTiles][kMmaPairs];  // the largest score of each quarter
 };
+/// Element i of four floats.
+__device__ inline float& element_of(float4& four, int i) { return (&four.x)[i]; }
 
 /// First step: this warp's quarter of the scores, and the largest of them. Pair quad + 8 h sees the
-/// tile's keys before[h] .. visible[h] - 1.
+/// tile's keys before[h] .. visible[h] - 1, h < halves; some pair sees one if `active`.
 template <int kHeadDim, class Share>
 __device__ inline void score_quarter(const Share& share, const QueryRows<kHeadDim>& q,
-                                     const int (&before)[2], const int (&visible)[2],
-                                     QuarterScores& s, SharedTile<kHeadDim>& shared) {
+                                     const int (&before)[2], const int (&visible)[2], int halves,
+                                     bool active, QuarterScores& s, SharedGroup<kHeadDim>& shared) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int quarter = quarter_of_warp();
 #pragma unroll
   for (int i = 0; i < kRowSteps<kHeadDim>; ++i) {
+    if (!active) break;
     score_step(s[0], q[i], share.k_part(0, i));
     score_step(s[1], q[i], share.k_part(1, i));
   }
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
+    if (h >= halves) break;
     hide_keys(s, h, before[h] - quarter * kQuarterTokens, lane % 4);
     const int here = visible[h] - quarter * kQuarterTokens;
     const float largest = quad_max(lane_max(s, h, here, lane % 4));
-    if (lane % 4 == 0) shared.quarter_max[quarter][lane / 4 + 8 * h] = largest;
+    if (lane % 4 == 0) {
+      element_of(shared.largest[tile_of_warp()][lane / 4 + 8 * h], quarter) = largest;
+    }
   }
 }
 
-/// Second step: m of the tile, this quarter's part of l, and its P as operand A.
+/// Moves a pair's m by tile i of the group; see move_m().
 template <int kHeadDim>
-__device__ inline void softmax_quarter(const int (&visible)[2], QuarterScores& s, float (&m)[2],
-                                       SharedTile<kHeadDim>& shared) {
+__device__ inline float move_m(float& m, const SharedGroup<kHeadDim>& shared, int i, int pair) {
+  const float4 of = shared.largest[i][pair];
+  const float largest = fmaxf(fmaxf(of.x, of.y), fmaxf(of.z, of.w));
+  return move_m(m, largest * score_scale<kHeadDim>());
+}
+
+/// Second step: this quarter's part of l, and its P as operand A. factor[h]: what the tile
+/// multiplies the sums before it by.
+template <int kHeadDim>
+__device__ inline void softmax_quarter(const int (&visible)[2], int halves, QuarterScores& s,
+                                       float (&factor)[2], SharedGroup<kHeadDim>& shared) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int quarter = quarter_of_warp();
-  const float scale = score_scale<kHeadDim>();
+  const int tile = tile_of_warp(), quarter = quarter_of_warp();
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    float largest = -INFINITY;
+    if (h >= halves) break;
+    float m = kNoKey;
 #pragma unroll
-    for (int i = 0; i < kQuarters; ++i) {
-      largest = fmaxf(largest, shared.quarter_max[i][lane / 4 + 8 * h]);
+    for (int i = 0; i < kGroupTiles; ++i) {
+      float next = m;
+      const float of_tile = move_m(next, shared, i, lane / 4 + 8 * h);
+      if (i <= tile) m = next, factor[h] = of_tile;
     }
-    m[h] = largest * scale;
     const int here = visible[h] - quarter * kQuarterTokens;
-    shared.part[quarter][h][lane] = quarter_softmax(s, h, here, lane % 4, scale, m[h]);
+    element_of(shared.part[tile][h][lane], quarter) =
+        quarter_softmax(s, h, here, lane % 4, score_scale<kHeadDim>(), m);
   }
   uint32_t a[4];
   quarter_operand(s, a);
-  shared.p[quarter][lane] = {a[0], a[1], a[2], a[3]};
+  shared.p[tile][quarter][lane] = {a[0], a[1], a[2], a[3]};
 }
 
-/// Third step: l of the tile, and acc = P V of this warp's quarter of the elements, from zero.
+/// m and l of the group, by one warp.
+template <int kHeadDim>
+__device__ inline void sum_parts(int halves, SharedGroup<kHeadDim>& shared) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (h >= halves) break;
+    const int pair = lane / 4 + 8 * h;
+    float m = kNoKey, l = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kGroupTiles; ++i) {
+      const float4 part = shared.part[i][h][lane];
+      l = fmaf(l, move_m(m, shared, i, pair), (part.x + part.y) + (part.z + part.w));
+    }
+    l = quad_sum(l);
+    if (lane % 4 != 0) continue;
+    shared.m[pair] = m;
+    shared.l[pair] = l;
+  }
+}
+
+/// Third step, tile after tile: acc = acc * factor + P V, this warp's quarter of the elements. The
+/// group's first tile finds no acc, and the last one hands nothing over.
 template <int kHeadDim, class Share>
-__device__ inline void weigh_quarter(const Share& share, const int (&visible)[2],
-                                     const float (&m)[2], SharedTile<kHeadDim>& shared) {
+__device__ inline void weigh_quarter(const Share& share, const float (&factor)[2], bool first,
+                                     bool last, int halves, SharedGroup<kHeadDim>& shared) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int quad = lane / 4;
   const int t = lane % 4;
-  const int quarter = quarter_of_warp();
+  const int tile = tile_of_warp(), quarter = quarter_of_warp();
+  // This lane's columns of element i of the steps' results: neighbours in a row.
+  struct alignas(Share::kColumns % 4 == 0 ? 16 : 4) Columns {
+    float x[Share::kColumns];
+  };
+  const auto element = [&](int i) {
+    return Share::kWidth * quarter + (2 * t + i % 2) * Share::kColumns;
+  };
+  const auto place = [&](int i) {  // up to 2 past the row: padding
+    return reinterpret_cast<Columns*>(&shared.acc[quad + i / 2 * 8][element(i)]);
+  };
+  uint4 p[kQuarters];
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const auto& part = shared.part;
-    const float l =
-        tile_sum(part[0][h][lane], part[1][h][lane], part[2][h][lane], part[3][h][lane]);
-    if (quarter == 0 && t == 0) {
-      shared.m[quad + 8 * h] = m[h];
-      shared.l[quad + 8 * h] = l;
+  for (int i = 0; i < kQuarters; ++i) p[i] = shared.p[tile][i][lane];
+  float acc[Share::kColumns][4] = {};
+  if (!first) {
+    sync_two_warps(kQuarters * tile + quarter);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i / 2 >= halves || element(i) >= kHeadDim) continue;
+      const Columns before = *place(i);
+#pragma unroll
+      for (int j = 0; j < Share::kColumns; ++j) acc[j][i] = before.x[j] * factor[i / 2];
     }
   }
-  float acc[Share::kColumns][4] = {};  // for each key: acc[pair][e] += P[pair][key] * V[key][e]
+  // For each key: acc[pair][e] += P[pair][key] * V[key][e].
 #pragma unroll
   for (int i = 0; i < kQuarters; ++i) {
-    const uint4 p = shared.p[i][lane];
 #pragma unroll
     for (int j = 0; j < Share::kColumns; ++j) {
-      mma_step(acc[j], p.x, p.y, p.z, p.w, share.v_pair(i, 0, j), share.v_pair(i, 1, j));
+      mma_step(acc[j], p[i].x, p[i].y, p[i].z, p[i].w, share.v_pair(i, 0, j),
+               share.v_pair(i, 1, j));
     }
   }
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    if (visible[h] <= 0) continue;
+  for (int i = 0; i < 4; ++i) {
+    if (i / 2 >= halves || element(i) >= kHeadDim) continue;
+    Columns sums;
 #pragma unroll
-    for (int c = 0; c < 2; ++c) {
-      const int element = Share::kWidth * quarter + (2 * t + c) * Share::kColumns;
-      if (element >= kHeadDim) continue;
-      float* out = &shared.acc[quad + 8 * h][element];  // up to 2 past the row: padding
-      if constexpr (Share::kColumns == 4) {
-        *reinterpret_cast<float4*>(out) = {acc[0][2 * h + c], acc[1][2 * h + c], acc[2][2 * h + c],
-                                           acc[3][2 * h + c]};
-      } else {
-#pragma unroll
-        for (int j = 0; j < Share::kColumns; ++j) out[j] = acc[j][2 * h + c];
-      }
-    }
+    for (int j = 0; j < Share::kColumns; ++j) sums.x[j] = acc[j][i];
+    *place(i) = sums;
   }
+  if (!last) sync_two_warps(kQuarters * (tile + 1) + quarter);
 }
 
-/// A tile from scratch, by four warps. q: the queries of pairs quad and quad + 8. It has barriers,
-/// so all threads of the CTA must call it; threads whose tile is not `active` do nothing else.
+/// The tiles begin .. end - 1 of a group, by four warps each; all threads of the CTA call it. q:
+/// the queries of pairs quad and quad + 8; halves: 1 if none of the latter exists. before, visible:
+/// counted from this warp's tile.
 template <int kHeadDim, class Share>
-__device__ inline void attend_to_tile_by_four_warps(const Share& share,
-                                                    const QueryRows<kHeadDim>& q,
-                                                    const int (&before)[2], const int (&visible)[2],
-                                                    bool active, SharedTile<kHeadDim>& shared) {
+__device__ inline void attend_to_group(const Share& share, const QueryRows<kHeadDim>& q,
+                                       const int (&before)[2], const int (&visible)[2], int begin,
+                                       int end, int halves, SharedGroup<kHeadDim>& shared) {
+  const int tile = tile_of_warp();
+  const bool active = tile >= begin && tile < end;
   QuarterScores s = {};
-  float m[2];
-  if (active) score_quarter<kHeadDim>(share, q, before, visible, s, shared);
+  float factor[2];
+  score_quarter<kHeadDim>(share, q, before, visible, halves, active, s, shared);
   __syncthreads();
-  if (active) softmax_quarter<kHeadDim>(visible, s, m, shared);
+  softmax_quarter<kHeadDim>(visible, halves, s, factor, shared);
   __syncthreads();
-  if (active) weigh_quarter<kHeadDim>(share, visible, m, shared);
+  if (tile == end - 1 && quarter_of_warp() == 0) sum_parts<kHeadDim>(halves, shared);
+  if (active)
+    weigh_quarter<kHeadDim>(share, factor, tile == begin, tile == end - 1, halves, shared);
+  __syncthreads();
 }
 
 }  // namespace kv::attention

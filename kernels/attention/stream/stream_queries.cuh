@@ -13,17 +13,22 @@
 
 namespace kv::attention {
 
-/// For each key: acc[pair][e] += P[pair][key] * V[key][e], from zero. 16 e at once: few registers.
+/// For each key: acc[pair][e] += P[pair][key] * V[key][e]. 16 e at once: few registers.
 template <int kHeadDim, int kHalves>
 __device__ inline void weigh_two_columns_at_a_time(const StreamTile<kHeadDim>& tile,
                                                    const uint32_t (&p)[kQuarters][4],
-                                                   LaneState<kHeadDim> (&state)[kHalves]) {
+                                                   LaneState<kHeadDim> (&group)[kHalves]) {
   constexpr int kStride = StreamTile<kHeadDim>::kStrideV;
   const int lane = static_cast<int>(threadIdx.x);
   const uint32_t first = shared_address(tile.v_piece(lane % 16, lane / 16));
 #pragma unroll
   for (int n = 0; n < kHeadDim / 8; n += 2) {
     float c[2][4] = {};
+#pragma unroll
+    for (int i = 0; i < 2 * kHalves; ++i) {
+      c[0][i] = group[i / 2].acc[2 * n + i % 2];
+      c[1][i] = group[i / 2].acc[2 * n + 2 + i % 2];
+    }
 #pragma unroll
     for (int quarter = 0; quarter < kQuarters; ++quarter) {
       uint32_t b[4];
@@ -33,8 +38,8 @@ __device__ inline void weigh_two_columns_at_a_time(const StreamTile<kHeadDim>& t
     }
 #pragma unroll
     for (int i = 0; i < 2 * kHalves; ++i) {
-      state[i / 2].acc[2 * n + i % 2] = c[0][i];
-      state[i / 2].acc[2 * n + 2 + i % 2] = c[1][i];
+      group[i / 2].acc[2 * n + i % 2] = c[0][i];
+      group[i / 2].acc[2 * n + 2 + i % 2] = c[1][i];
     }
   }
 }
@@ -99,9 +104,12 @@ __global__ void __launch_bounds__(32, 1)
   const bool one_group = same_group(keys_begin, keys_end - 1);
   partials += (static_cast<int64_t>(blockIdx.z) * gridDim.x + kv_head) * max_groups;
 
-  LaneState<kHeadDim> group[kHalves], tile[kHalves];
+  LaneState<kHeadDim> group[kHalves];
   for (int tile_begin = run_begin; tile_begin < run_end; tile_begin += kTileTokens) {
     const int next = tile_begin + kTileTokens;
+    if (tile_begin == run_begin || tile_begin % kGroupTokens == 0) {
+      for (auto& of_pair : group) of_pair.begin();
+    }
     copies.find_rows(next);
     int before[2], visible[2];
 #pragma unroll
@@ -116,26 +124,18 @@ __global__ void __launch_bounds__(32, 1)
     __syncwarp();  // all lanes have read K
     copies.start_k(next);
     if (tile_begin < all_see_from) hide_front<kHalves>(s, before);
-    softmax_tile<kHeadDim, kHalves>(s, visible, tile, p);
+    softmax_tile<kHeadDim, kHalves>(s, visible, group, p);
     wait_for_all_but_one();  // V has arrived, the next K may not have
-    weigh_two_columns_at_a_time<kHeadDim, kHalves>(shared, p, tile);
+    weigh_two_columns_at_a_time<kHeadDim, kHalves>(shared, p, group);
     __syncwarp();  // all lanes have read V
     copies.start_v(next);
 
-    const bool begins_group = tile_begin % kGroupTokens == 0;
-    const bool ends_group = next % kGroupTokens == 0 || next >= run_end;
+    if (next % kGroupTokens != 0 && next < run_end) continue;
+    const int index = tile_begin / kGroupTokens;
 #pragma unroll
     for (int h = 0; h < kHalves; ++h) {
-      if (visible[h] > 0 && before[h] < kTileTokens) {  // else not merged: no trace
-        if (begins_group || before[h] >= 0) {
-          group[h] = tile[h];
-        } else {
-          group[h].append(tile[h]);
-        }
-      }
-      if (!ends_group || one_group) continue;
-      const int index = tile_begin / kGroupTokens;
-      if (mine.num_keys[h] > index * kGroupTokens && before[h] < kTileTokens) {
+      group[h].l = quad_sum(group[h].l);
+      if (!one_group && mine.num_keys[h] > index * kGroupTokens && before[h] < kTileTokens) {
         leave_partial<kHeadDim>(group[h], h, partials[index - first_group]);
       }
     }

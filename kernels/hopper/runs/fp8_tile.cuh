@@ -96,7 +96,7 @@ __device__ inline void weigh_word(float (&acc)[4], uint32_t k0, uint32_t k1, uin
 /// operand B of the step.
 template <int kHeadDim>
 __device__ inline void weigh_quarter(const ValueCodes<kHeadDim>& v, uint32_t scales, int begin,
-                                     int end, const uint32_t (&p)[2], TwoPairs<kHeadDim>& tile) {
+                                     int end, const uint32_t (&p)[2], TwoPairs<kHeadDim>& group) {
   const int t = static_cast<int>(threadIdx.x) % 4;
   uint32_t widenings[2];
 #pragma unroll
@@ -110,8 +110,8 @@ __device__ inline void weigh_quarter(const ValueCodes<kHeadDim>& v, uint32_t sca
 #pragma unroll
   for (int j = 0; j < ValueCodes<kHeadDim>::kWords; ++j) {
     const auto word = [&](int x) { return v.keys[x].x[j]; };
-    weigh_word<0>(tile.acc[2 * j], word(0), word(1), word(2), word(3), widenings, p);
-    weigh_word<2>(tile.acc[2 * j + 1], word(0), word(1), word(2), word(3), widenings, p);
+    weigh_word<0>(group.acc[2 * j], word(0), word(1), word(2), word(3), widenings, p);
+    weigh_word<2>(group.acc[2 * j + 1], word(0), word(1), word(2), word(3), widenings, p);
   }
 }
 

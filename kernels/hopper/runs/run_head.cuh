@@ -82,12 +82,8 @@ class RunOfHead {
     return static_cast<int64_t>(seq) * queries_.num_kv_heads + head_;
   }
   __device__ void score(float (&s)[kQuarters][4]);
-  __device__ void weigh(const uint32_t (&p)[kQuarters][2], int begin, int end, State& tile);
-  /// Whether pair 2 t + c sees a key of the group that begins there.
-  __device__ bool sees_group(int c, int group_begin) const {
-    return num_keys_[c] > group_begin && first_key_[c] < group_begin + kGroupTokens;
-  }
-  __device__ void join_result(const State& group, int group_begin);
+  __device__ void weigh(const uint32_t (&p)[kQuarters][2], int begin, int end, State& group);
+  __device__ void join_result(const State& group, bool first);
   __device__ State result() const;
   __device__ void leave(const State& state, PartialGroup<kHeadDim>& partial, int begin,
                         int end) const;
@@ -143,20 +139,19 @@ __device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::score(float (&s)[kQu
   }
 }
 
-/// For each key of the tile: acc[e][pair] += V[key][e] * P[key][pair], from zero. Keys begin .. end
-/// - 1 of the tile exist and are seen by a pair.
+/// For each key of the tile: acc[e][pair] += V[key][e] * P[key][pair]. Keys begin .. end - 1 of the
+/// tile exist and are seen by a pair.
 template <int kHeadDim, class Slots, bool kWindow>
 __device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::weigh(const uint32_t (&p)[kQuarters][2],
-                                                                  int begin, int end, State& tile) {
-#pragma unroll
-  for (auto& acc : tile.acc) acc[0] = acc[1] = acc[2] = acc[3] = 0.0f;
+                                                                  int begin, int end,
+                                                                  State& group) {
   if constexpr (Slots::kHasCodes) {
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
       const ValueCodes<kHeadDim> codes(wait_for_slot(), Slots::first_piece(in_slots_));
       release_slot(codes.loaded());
       weigh_quarter<kHeadDim>(codes, scales_of_v_[i], begin - kQuarterTokens * i,
-                              end - kQuarterTokens * i, p[i], tile);
+                              end - kQuarterTokens * i, p[i], group);
     }
     return;
   } else {
@@ -187,44 +182,40 @@ __device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::weigh(const uint32_t
       }
 #pragma unroll
       for (int j = 0; j < kPieces; ++j) {
-        weigh_step(tile.acc[4 * j], v[0][j].x, v[1][j].x, v[2][j].x, v[3][j].x, p[i]);
-        weigh_step(tile.acc[4 * j + 1], v[0][j].y, v[1][j].y, v[2][j].y, v[3][j].y, p[i]);
-        weigh_step(tile.acc[4 * j + 2], v[0][j].z, v[1][j].z, v[2][j].z, v[3][j].z, p[i]);
-        weigh_step(tile.acc[4 * j + 3], v[0][j].w, v[1][j].w, v[2][j].w, v[3][j].w, p[i]);
+        weigh_step(group.acc[4 * j], v[0][j].x, v[1][j].x, v[2][j].x, v[3][j].x, p[i]);
+        weigh_step(group.acc[4 * j + 1], v[0][j].y, v[1][j].y, v[2][j].y, v[3][j].y, p[i]);
+        weigh_step(group.acc[4 * j + 2], v[0][j].z, v[1][j].z, v[2][j].z, v[3][j].z, p[i]);
+        weigh_step(group.acc[4 * j + 3], v[0][j].w, v[1][j].w, v[2][j].w, v[3][j].w, p[i]);
       }
       uint32_t used = 0;  // combines sums in which every load was used
 #pragma unroll
-      for (int j = 0; j < kPieces; ++j) used ^= __float_as_uint(tile.acc[4 * j][0]);
+      for (int j = 0; j < kPieces; ++j) used ^= __float_as_uint(group.acc[4 * j][0]);
       release_slot(used);
     }
   }
 }
 
-/// Merges the group that begins at `group_begin` into the result of the groups before it. The
-/// result is used once in four tiles, so it lives in shared memory.
+/// Merges a group into the result of the groups before it. The result is used once in four tiles,
+/// so it lives in shared memory.
 template <int kHeadDim, class Slots, bool kWindow>
 __device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::join_result(const State& group,
-                                                                        int group_begin) {
-  bool first[2];
+                                                                        bool first) {
   Merge merge[2];
 #pragma unroll
   for (int c = 0; c < 2; ++c) {
-    if (!sees_group(c, group_begin)) continue;  // not merged: no trace
-    first[c] = first_key_[c] >= group_begin;
-    merge[c] = Merge::of(first[c] ? group.m[c] : result_m_[c], group.m[c]);
+    merge[c] = Merge::of(first ? group.m[c] : result_m_[c], group.m[c]);
     result_m_[c] = merge[c].m;
-    result_l_[c] = first[c] ? group.l[c] : merge[c](result_l_[c], group.l[c]);
+    result_l_[c] = first ? group.l[c] : merge[c](result_l_[c], group.l[c]);
   }
 #pragma unroll
   for (int i = 0; i < State::kSteps; ++i) {
-    const float4 before = shared_.result[i][threadIdx.x];
-    float acc[4] = {before.x, before.y, before.z, before.w};
-#pragma unroll
-    for (int x = 0; x < 4; ++x) {
-      if (!sees_group(x % 2, group_begin)) continue;
-      acc[x] = first[x % 2] ? group.acc[i][x] : merge[x % 2](acc[x], group.acc[i][x]);
+    float4 acc = {group.acc[i][0], group.acc[i][1], group.acc[i][2], group.acc[i][3]};
+    if (!first) {
+      const float4 before = shared_.result[i][threadIdx.x];
+      acc = {merge[0](before.x, acc.x), merge[1](before.y, acc.y), merge[0](before.z, acc.z),
+             merge[1](before.w, acc.w)};
     }
-    shared_.result[i][threadIdx.x] = {acc[0], acc[1], acc[2], acc[3]};
+    shared_.result[i][threadIdx.x] = acc;
   }
 }
 template <int kHeadDim, class Slots, bool kWindow>
@@ -277,7 +268,8 @@ __device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::store(const State& s
         reinterpret_cast<uint32_t*>(out_row(queries_, pairs, 2 * t_ + c) + kElements * quad_);
 #pragma unroll
     for (int i = 0; i < State::kSteps; ++i) {
-      out[i] = pack_bf16(state.acc[i][c] * inverse, state.acc[i][2 + c] * inverse);
+      out[i] =
+          pack_bf16(quotient(state.acc[i][c], inverse), quotient(state.acc[i][2 + c], inverse));
     }
   }
 }
@@ -350,10 +342,11 @@ __device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::attend(const Piece& 
 
   // The groups from the sequence's first one on join as they come.
   const bool keeps = piece.begin == 0 && (!workspace_.merges_apart || piece.num_groups == 1);
-  State group, tile;
+  State group;
   for (int g = piece.begin; g < piece.end; ++g) {
     const int group_begin = piece.token(g);
     const int group_end = min(group_begin + kGroupTokens, pairs.seq_len);
+    group.begin();
     for (int tile_begin = max(group_begin, piece.keys_begin / kTileTokens * kTileTokens);
          tile_begin < group_end; tile_begin += kTileTokens) {
       const int before[2] = {first_key_[0] - tile_begin, first_key_[1] - tile_begin};
@@ -362,20 +355,12 @@ __device__ inline void RunOfHead<kHeadDim, Slots, kWindow>::attend(const Piece& 
       uint32_t p[kQuarters][2];
       score(s);
       if (kWindow && tile_begin < all_see_from) hide_front(s, before);
-      softmax_two_pairs<kHeadDim>(s, visible, tile, p);
-      weigh(p, kWindow ? piece.keys_begin - tile_begin : 0, pairs.seq_len - tile_begin, tile);
-      const bool begins_group = tile_begin == group_begin;
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {  // a pair merges a tile only if it sees keys of it
-        if (!kWindow || tile_begin > all_see_from) {  // nobody's first tile, or that of all
-          if (visible[c] > 0) group.append(tile, c, begins_group);
-        } else if (visible[c] > 0 && before[c] < kTileTokens) {
-          group.append(tile, c, begins_group || before[c] >= 0);
-        }
-      }
+      softmax_two_pairs<kHeadDim>(s, visible, group, p);
+      weigh(p, kWindow ? piece.keys_begin - tile_begin : 0, pairs.seq_len - tile_begin, group);
     }
+    group.end();
     if (keeps) {
-      join_result(group, group_begin);
+      join_result(group, g == piece.begin);
     } else {
       leave(group, partials[g], group_begin, group_end);
     }

@@ -70,18 +70,6 @@ struct RunWorkspace {
 
 #if KV_WARPGROUPS
 
-/// A position in the ring of slots.
-template <int kSlots>
-struct Ring {
-  int slot = 0, phase = 0;
-  __device__ void next(int steps = 1) {
-    slot += steps;
-    if (slot < kSlots) return;
-    slot -= kSlots;
-    phase ^= 1;
-  }
-};
-
 /// All threads of the CTA call it before any of them uses a slot.
 template <class Shared>
 __device__ inline void init_barriers(Shared& shared) {

@@ -17,24 +17,26 @@ namespace kv::hopper {
 
 using namespace attention;
 
-/// m, l and acc of the lane's two pairs after some keys.
+/// m, l and acc of the lane's two pairs after some keys. While a group's tiles add up, l is the
+/// part of the lane t of fragments.cuh.
 template <int kHeadDim>
 struct TwoPairs {
   static constexpr int kSteps = kHeadDim / 16;
   float m[2], l[2];
   float acc[kSteps][4];
 
-  /// Appends later keys to pair c; if there are none yet, they are its state.
-  __device__ void append(const TwoPairs& later, int c, bool first) {
-    const Merge merge = Merge::of(first ? later.m[c] : m[c], later.m[c]);
-    m[c] = merge.m;
-    l[c] = first ? later.l[c] : merge(l[c], later.l[c]);
+  /// Of a group that begins, and of one that ends: adds up the lanes' parts.
+  __device__ void begin() {
+    m[0] = m[1] = kNoKey;
+    l[0] = l[1] = 0.0f;
 #pragma unroll
-    for (int i = 0; i < kSteps; ++i) {
+    for (auto& x : acc) x[0] = x[1] = x[2] = x[3] = 0.0f;
+  }
+  __device__ void end() {
 #pragma unroll
-      for (int x = c; x < 4; x += 2) {
-        acc[i][x] = first ? later.acc[i][x] : merge(acc[i][x], later.acc[i][x]);
-      }
+    for (float& x : l) {
+      x += __shfl_xor_sync(kFullWarp, x, 8);
+      x += __shfl_xor_sync(kFullWarp, x, 16);
     }
   }
 };
@@ -66,13 +68,15 @@ __device__ inline void hide_front(float (&s)[kQuarters][4], const int (&before)[
   }
 }
 
-/// m and l of the tile, in the order of fragments.cuh, and P as operand B of the quarters' steps.
-/// visible[c]: number of the tile's keys that pair 2 t + c sees.
+/// Adds a tile's scores to the group's m and l, in the order of fragments.cuh, and makes acc ready
+/// for its output. Computes P as operand B of the quarters' steps. visible[c]: number of the tile's
+/// keys that pair 2 t + c sees.
 template <int kHeadDim>
 __device__ inline void softmax_two_pairs(float (&s)[kQuarters][4], const int (&visible)[2],
-                                         TwoPairs<kHeadDim>& tile, uint32_t (&p)[kQuarters][2]) {
+                                         TwoPairs<kHeadDim>& group, uint32_t (&p)[kQuarters][2]) {
   const int quad = static_cast<int>(threadIdx.x) % 32 / 4;
   const float scale = score_scale<kHeadDim>();
+  float factor[2];
 #pragma unroll
   for (int c = 0; c < 2; ++c) {
     float largest = -INFINITY;
@@ -88,7 +92,7 @@ __device__ inline void softmax_two_pairs(float (&s)[kQuarters][4], const int (&v
     for (int lanes = 4; lanes < 32; lanes *= 2) {
       largest = fmaxf(largest, __shfl_xor_sync(kFullWarp, largest, lanes));
     }
-    tile.m[c] = largest * scale;
+    factor[c] = move_m(group.m[c], largest * scale);
     float part[kQuarters];
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
@@ -96,16 +100,19 @@ __device__ inline void softmax_two_pairs(float (&s)[kQuarters][4], const int (&v
       for (int h = 0; h < 2; ++h) {
         const int key = kQuarterTokens * i + quad + 8 * h;
         float& x = s[i][2 * h + c];
-        x = key < visible[c] ? exp2_fast(fmaf(x, scale, -tile.m[c])) : 0.0f;
+        x = key < visible[c] ? exp2_fast(fmaf(x, scale, -group.m[c])) : 0.0f;
       }
       // Neighbouring keys first, then those 8 apart.
       const float low = s[i][c] + __shfl_xor_sync(kFullWarp, s[i][c], 4);
       const float high = s[i][2 + c] + __shfl_xor_sync(kFullWarp, s[i][2 + c], 4);
       part[i] = low + high;
     }
-    float l = (part[0] + part[1]) + (part[2] + part[3]);
-    l += __shfl_xor_sync(kFullWarp, l, 8);
-    tile.l[c] = l + __shfl_xor_sync(kFullWarp, l, 16);
+    group.l[c] = fmaf(group.l[c], factor[c], (part[0] + part[1]) + (part[2] + part[3]));
+  }
+  if (__any_sync(kFullWarp, factor[0] != 1.0f || factor[1] != 1.0f)) {
+#pragma unroll
+    for (auto& x : group.acc)
+      x[0] *= factor[0], x[1] *= factor[1], x[2] *= factor[0], x[3] *= factor[1];
   }
 #pragma unroll
   for (int i = 0; i < kQuarters; ++i) {

@@ -6,10 +6,13 @@
 // tiles of K and V into a ring in shared memory (step_tiles.cuh). Where the tiles come from is a
 // parameter: by TMA from rows in bf16 (BoxedTiles), or widened from codes (fp8_step_tiles.cuh).
 //
-// While a warpgroup merges tile i into its group, its scores of tile i + 1 are in flight. Two
-// warpgroups take turns: the steps of one run while the other computes its softmax. Groups that all
-// pairs see whole come first and need no test for each tile. The first tile of such a group is
-// summed in the group's registers.
+// While a tile's output is in flight, the scores of the next one are, too. Two warpgroups take
+// turns: the steps of one run while the other computes its softmax. Tiles that all pairs see whole
+// come first and need no test for each key.
+//
+// In a group's later tiles m seldom moves. So a warp computes P with the old m at once. If no
+// lane's sum exceeds kSurelyBelow, no weight can exceed kMaxWeight, and m stays. Else it looks for
+// the largest score and computes P again. The bits are the same either way.
 
 #include <algorithm>
 
@@ -21,13 +24,12 @@
 namespace kv::hopper {
 
 inline constexpr int kWarpgroupPairs = 64;
+inline constexpr float kSurelyBelow = kMaxWeight / 2;  // the sum's error is far smaller
 
 template <int kHeadDim, int kWarpgroups>
 struct WarpgroupShared {
   static constexpr int kSlots = 4;
   StepTile<kHeadDim> tiles[kSlots];
-  StepMatrix<kHeadDim> queries[kWarpgroups];
-  float2 result[kHeadDim / 8][2][kWarpgroups * kWarpgroupThreads];  // [n][h], each lane's own
   uint64_t full[kSlots], empty[kSlots];
 };
 
@@ -109,19 +111,21 @@ class WarpgroupOfQueries {
   __device__ WarpgroupOfQueries(WarpgroupShared<kHeadDim, kWarpgroups>& shared,
                                 const Queries& queries, const Pairs& pairs, int first_pair,
                                 int number)
-      : shared_(shared), number_(number), q_(swizzled_descriptor(shared.queries[number].bytes)) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+      : shared_(shared), number_(number) {
     const int warp = static_cast<int>(threadIdx.x) % kWarpgroupThreads / 32;
     const int last_pair = min(first_pair + kWarpgroupPairs, pairs.count()) - 1;
+    pair_ = first_pair + kMmaPairs * warp + lane() / 4;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      pair_[h] = first_pair + kMmaPairs * warp + lane / 4 + 8 * h;
-      num_keys_[h] = pairs.num_keys(pair_[h]);
+      num_keys_[h] = pairs.num_keys(pair_ + 8 * h);
+      // A pair that does not exist takes the last one's query and is not stored.
+      const bf16* const row = q_row(queries, pairs, min(pair_ + 8 * h, pairs.count() - 1));
+#pragma unroll
+      for (int i = 0; i < kRowSteps<kHeadDim>; ++i) q_[i][h] = query_part(row, i, lane() % 4);
     }
-    copy_queries(queries, pairs, first_pair);
     const bool any = first_pair <= last_pair;
     num_tiles_ = any ? (pairs.num_keys(last_pair) + kTileTokens - 1) / kTileTokens : 0;
-    whole_groups_ = any ? (pairs.num_keys(first_pair) - 1) / kGroupTokens : 0;
+    whole_tiles_ = any ? min(pairs.num_keys(first_pair) / kTileTokens, num_tiles_ - 1) : 0;
   }
 
   __device__ void attend(int tiles_of_cta);
@@ -131,195 +135,168 @@ class WarpgroupOfQueries {
   static constexpr int kSlots = WarpgroupShared<kHeadDim, kWarpgroups>::kSlots;
   using Matrix = StepMatrix<kHeadDim>;
 
-  /// Copies the queries of the warpgroup's pairs. A pair that does not exist gets the last one's
-  /// and is not stored.
-  __device__ void copy_queries(const Queries& queries, const Pairs& pairs, int first_pair) {
-    constexpr int kPieces = kHeadDim / 8;
-#pragma unroll
-    for (int i = 0; i < kWarpgroupPairs * kPieces / kWarpgroupThreads; ++i) {
-      const int at = static_cast<int>(threadIdx.x) % kWarpgroupThreads + i * kWarpgroupThreads;
-      const int pair = min(first_pair + at / kPieces, pairs.count() - 1);
-      copy_piece(shared_.queries[number_], at / kPieces, at % kPieces, q_row(queries, pairs, pair),
-                 true);
-    }
-    commit_copies();
-    wait_for_copies<0>();
-    publish_copies();
-    sync_warpgroup(number_);
-  }
   /// For the warpgroup's 64 pairs, the tile's 64 keys and each element e, 16 in a step:
   /// scores[pair][key] += Q[pair][e] * K[key][e], from zero.
-  __device__ void start_scores(int tile) {
-    wait_for_phase(&shared_.full[tile % kSlots], tile / kSlots & 1);
-    const uint64_t k = swizzled_descriptor(shared_.tiles[tile % kSlots].k.bytes);
+  __device__ void start_scores() {
+    wait_for_phase(&shared_.full[ring_.slot], ring_.phase);
+    const uint64_t k = swizzled_descriptor(shared_.tiles[ring_.slot].k.bytes);
     begin_steps();
 #pragma unroll
     for (int i = 0; i < kRowSteps<kHeadDim>; ++i) {
       const int at = (i / 4 * Matrix::kRegionBytes + i % 4 * 32) / 16;
-      warpgroup_step(scores_, q_ + at, k + at, i > 0);
+      warpgroup_step(scores_, q_[i][0].x, q_[i][1].x, q_[i][0].y, q_[i][1].y, k + at, i > 0);
     }
     end_steps();
   }
   /// For its 64 pairs, each element e and the tile's keys, 16 in a step: acc[pair][e] +=
-  /// P[pair][key] * V[key][e], from zero.
-  __device__ void start_output(int tile, const uint32_t (&p)[kQuarters][4],
-                               float (&acc)[kHeadDim / 2]) {
-    const uint64_t v =
-        swizzled_descriptor(shared_.tiles[tile % kSlots].v.bytes, Matrix::kRegionBytes);
+  /// P[pair][key] * V[key][e], from zero in a group's first tile.
+  __device__ void start_output(int slot, const uint32_t (&p)[kQuarters][4], bool first) {
+    const uint64_t v = swizzled_descriptor(shared_.tiles[slot].v.bytes, Matrix::kRegionBytes);
+    pin(acc_);
     begin_steps();
 #pragma unroll
     for (int i = 0; i < kQuarters; ++i) {
-      warpgroup_step<true>(acc, p[i][0], p[i][1], p[i][2], p[i][3],
-                           v + i * (kQuarterTokens * kSwizzledRowBytes / 16), i > 0);
+      warpgroup_step<true>(acc_, p[i][0], p[i][1], p[i][2], p[i][3],
+                           v + i * (kQuarterTokens * kSwizzledRowBytes / 16), i > 0 || !first);
     }
     end_steps();
   }
-  __device__ void release(int tile) {
-    if (threadIdx.x % 32 == 0) arrive(&shared_.empty[tile % kSlots]);
+  __device__ void release(int slot) {
+    if (threadIdx.x % 32 == 0) arrive(&shared_.empty[slot]);
   }
-  /// m and l of a lane's two pairs after a tile.
-  struct TileState {
-    float m[2], l[2];
-  };
-  /// Turns the scores in flight into the tile's state and acc, and starts the next tile's scores.
-  template <bool kSeesAll>
-  __device__ TileState attend_to(int tile, float (&acc)[kHeadDim / 2]);
-  __device__ void merge_whole(const TileState& state);
-  __device__ void merge_seen(int tile, const TileState& state);
-  __device__ void merge_group(int h, bool first);
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  /// The number of a tile's keys that pair quad + 8 h sees, or more; kWhole: it sees all.
+  template <bool kWhole>
+  __device__ int visible(int tile, int h) const {
+    return kWhole ? kTileTokens : num_keys_[h] - tile * kTileTokens;
+  }
+  template <bool kWhole>
+  __device__ void softmax(int tile, uint32_t (&p)[kQuarters][4], float (&sum)[2]) const;
+  template <bool kWhole, bool kFirst>
+  __device__ void attend_to(int tile);
+  __device__ void merge_group();
 
   WarpgroupShared<kHeadDim, kWarpgroups>& shared_;
-  int number_;  // of this warpgroup
-  int pair_[2], num_keys_[2], num_tiles_;
-  int whole_groups_;               // groups that all pairs see whole, without the last one
-  uint64_t q_;                     // descriptor of the queries
+  int number_;              // of this warpgroup
+  int pair_, num_keys_[2];  // of pairs pair_ and pair_ + 8
+  int num_tiles_;
+  int whole_tiles_;  // tiles that all pairs see whole, without the last one
+  QueryRows<kHeadDim> q_;
+  Ring<kSlots> ring_;              // the slot of the scores
   float scores_[kTileTokens / 2];  // QuarterScores of the four quarters
   // Element 8 n + 2 t + c of pair quad + 8 h is acc[4 n + 2 h + c].
-  float acc_[kHeadDim / 2];  // of the tile
-  float group_[kHeadDim / 2];
-  float group_m_[2], group_l_[2];
-  float result_m_[2], result_l_[2];  // of the groups so far; their acc is in shared memory
+  float acc_[kHeadDim / 2];          // of the group
+  float m_[2], l_[2];                // l: this lane's part
+  float result_[kHeadDim / 2] = {};  // of the groups so far
+  float result_m_[2] = {kNoKey, kNoKey}, result_l_[2] = {};
 };
 
+/// P of the scores with m as it is, and this lane's part of their sums.
 template <int kHeadDim, int kWarpgroups>
-template <bool kSeesAll>
-__device__ inline typename WarpgroupOfQueries<kHeadDim, kWarpgroups>::TileState
-WarpgroupOfQueries<kHeadDim, kWarpgroups>::attend_to(int tile, float (&acc)[kHeadDim / 2]) {
+template <bool kWhole>
+__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::softmax(
+    int tile, uint32_t (&p)[kQuarters][4], float (&sum)[2]) const {
+  float part[2][kQuarters];
+#pragma unroll
+  for (int i = 0; i < kQuarters; ++i) {
+    QuarterScores s;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) s[j / 4][j % 4] = scores_[8 * i + j];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      part[h][i] = quarter_softmax(s, h, visible<kWhole>(tile, h) - i * kQuarterTokens, lane() % 4,
+                                   score_scale<kHeadDim>(), m_[h]);
+    }
+    quarter_operand(s, p[i]);
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) sum[h] = (part[h][0] + part[h][1]) + (part[h][2] + part[h][3]);
+}
+
+/// Turns the scores in flight into the output in flight, and starts the next tile's scores.
+template <int kHeadDim, int kWarpgroups>
+template <bool kWhole, bool kFirst>
+__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::attend_to(int tile) {
   wait_for_steps<0>();
   pin(scores_);
-  QuarterScores s[kQuarters];
-#pragma unroll
-  for (int i = 0; i < kTileTokens / 2; ++i) s[i / 8][i / 4 % 2][i % 4] = scores_[i];
-  LaneState<kHeadDim> state[2];  // but for acc
+  const int slot = ring_.slot;
   uint32_t p[kQuarters][4];
-  if (kSeesAll) {
-    softmax_lane<kHeadDim, 2>(s, {kTileTokens, kTileTokens}, state, p);
-  } else {
-    const int before = tile * kTileTokens;
-    softmax_lane<kHeadDim, 2>(s, {num_keys_[0] - before, num_keys_[1] - before}, state, p);
+  float sum[2], factor[2] = {1.0f, 1.0f};
+  if (!kFirst) softmax<kWhole>(tile, p, sum);
+  if (kFirst || !__all_sync(kFullWarp, sum[0] <= kSurelyBelow && sum[1] <= kSurelyBelow)) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (kFirst) m_[h] = kNoKey, l_[h] = 0.0f;
+      QuarterScores s[kQuarters];
+#pragma unroll
+      for (int i = 0; i < kTileTokens / 2; ++i) s[i / 8][i / 4 % 2][i % 4] = scores_[i];
+      factor[h] = move_m(m_[h], largest_score<kHeadDim>(s, h, visible<kWhole>(tile, h)));
+    }
+    if (!kFirst && __any_sync(kFullWarp, factor[0] != 1.0f || factor[1] != 1.0f)) {
+#pragma unroll
+      for (int i = 0; i < kHeadDim / 2; ++i) acc_[i] *= factor[i / 2 % 2];
+    }
+    softmax<kWhole>(tile, p, sum);
   }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) l_[h] = fmaf(l_[h], factor[h], sum[h]);
   if (kWarpgroups == 2) take_turn(number_);
-  start_output(tile, p, acc);
-  const TileState known{{state[0].m, state[1].m}, {quad_sum(state[0].l), quad_sum(state[1].l)}};
-  if (kSeesAll || tile + 1 < num_tiles_) {
-    start_scores(tile + 1);
+  start_output(slot, p, kFirst);
+  ring_.next();
+  if (kWhole || tile + 1 < num_tiles_) {
+    start_scores();
     if (kWarpgroups == 2) give_turn(1 - number_);
-    wait_for_steps<1>();
+    wait_for_steps<kWhole ? 1 : 0>();  // what follows the last tiles has branches
   } else {
     if (kWarpgroups == 2) give_turn(1 - number_);
     wait_for_steps<0>();
   }
-  pin(acc);
-  release(tile);
-  return known;
+  pin(acc_);
+  release(slot);
 }
 
 /// Merges a complete group into the result.
 template <int kHeadDim, int kWarpgroups>
-__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_group(int h, bool first) {
-  const Merge merge = Merge::of(first ? group_m_[h] : result_m_[h], group_m_[h]);
-  result_l_[h] = first ? group_l_[h] : merge(result_l_[h], group_l_[h]);
-  result_m_[h] = merge.m;
-  const auto group = [&](int n) { return &group_[4 * n + 2 * h]; };
-  if (first) {
-#pragma unroll
-    for (int n = 0; n < kHeadDim / 8; ++n) {
-      shared_.result[n][h][threadIdx.x] = {group(n)[0], group(n)[1]};
-    }
-    return;
-  }
-  float2 result[kHeadDim / 8];  // all loads are in flight together
-#pragma unroll
-  for (int n = 0; n < kHeadDim / 8; ++n) result[n] = shared_.result[n][h][threadIdx.x];
-#pragma unroll
-  for (int n = 0; n < kHeadDim / 8; ++n) {
-    shared_.result[n][h][threadIdx.x] = {merge(result[n].x, group(n)[0]),
-                                         merge(result[n].y, group(n)[1])};
-  }
-}
-
-/// Merges a tile into its group; all pairs see it whole.
-template <int kHeadDim, int kWarpgroups>
-__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_whole(
-    const TileState& state) {
+__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_group() {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const Merge merge = Merge::of(group_m_[h], state.m[h]);
-    group_m_[h] = merge.m;
-    group_l_[h] = merge(group_l_[h], state.l[h]);
+    const Merge merge = Merge::of(result_m_[h], m_[h]);
+    result_m_[h] = merge.m;
+    result_l_[h] = merge(result_l_[h], quad_sum(l_[h]));
 #pragma unroll
     for (int i = 2 * h; i < kHeadDim / 2; i += i % 2 == 0 ? 1 : 3) {
-      group_[i] = merge(group_[i], acc_[i]);
+      result_[i] = merge(result_[i], acc_[i]);
     }
-  }
-}
-
-/// The same for tiles after the whole groups. A pair that does not see the tile does not merge it.
-template <int kHeadDim, int kWarpgroups>
-__device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_seen(
-    int tile, const TileState& state) {
-  const bool first = tile % kGroupTiles == 0;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const bool seen = num_keys_[h] > tile * kTileTokens;
-    if (seen && first && tile > whole_groups_ * kGroupTiles) {
-      merge_group(h, tile == kGroupTiles);  // the group before is complete
-    }
-    const Merge merge = Merge::of(first ? state.m[h] : group_m_[h], state.m[h]);
-    const auto join = [&](float& group, float of_tile) {
-      const float merged = merge(group, of_tile);
-      const float joined = first ? of_tile : merged;
-      group = seen ? joined : group;
-    };
-    join(group_l_[h], state.l[h]);
-    group_m_[h] = seen ? merge.m : group_m_[h];
-#pragma unroll
-    for (int i = 2 * h; i < kHeadDim / 2; i += i % 2 == 0 ? 1 : 3) join(group_[i], acc_[i]);
   }
 }
 
 template <int kHeadDim, int kWarpgroups>
 __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::attend(int tiles_of_cta) {
   if (number_ == 1) give_turn(0);
-  if (num_tiles_ > 0) start_scores(0);
-  for (int group = 0; group < whole_groups_; ++group) {
-    const TileState first = attend_to<true>(group * kGroupTiles, group_);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) group_m_[h] = first.m[h], group_l_[h] = first.l[h];
-    for (int i = 1; i < kGroupTiles; ++i) {
-      merge_whole(attend_to<true>(group * kGroupTiles + i, acc_));
+  int tile = 0;
+  if (num_tiles_ > 0) {
+    start_scores();
+#pragma unroll 1
+    while (tile < whole_tiles_) {
+      attend_to<true, true>(tile++);
+      const int end = min(tile + kGroupTiles - 1, whole_tiles_);
+#pragma unroll 1
+      while (tile < end) attend_to<true, false>(tile++);
+      if (tile % kGroupTiles == 0) merge_group();
     }
-#pragma unroll
-    for (int h = 0; h < 2; ++h) merge_group(h, group == 0);
+#pragma unroll 1
+    do {
+      tile % kGroupTiles == 0 ? attend_to<false, true>(tile) : attend_to<false, false>(tile);
+      ++tile;
+      if (tile % kGroupTiles == 0 || tile == num_tiles_) merge_group();
+    } while (tile < num_tiles_);
   }
-  for (int tile = whole_groups_ * kGroupTiles; tile < num_tiles_; ++tile) {
-    merge_seen(tile, attend_to<false>(tile, acc_));
-  }
-  for (int tile = num_tiles_; tile < tiles_of_cta; ++tile) {  // only the other warpgroup sees them
-    wait_for_phase(&shared_.full[tile % kSlots], tile / kSlots & 1);
+  for (; tile < tiles_of_cta; ++tile) {  // only the other warpgroup sees them
+    wait_for_phase(&shared_.full[ring_.slot], ring_.phase);
     take_turn(number_);
     give_turn(1 - number_);
-    release(tile);
+    release(ring_.slot);
+    ring_.next();
   }
 }
 
@@ -329,16 +306,14 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::store(const Qu
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (num_keys_[h] == 0) continue;
-    if (num_keys_[h] > whole_groups_ * kGroupTokens) merge_group(h, num_keys_[h] <= kGroupTokens);
     LaneState<kHeadDim> result;
     result.l = result_l_[h];
 #pragma unroll
     for (int n = 0; n < kHeadDim / 8; ++n) {
-      const float2 two = shared_.result[n][h][threadIdx.x];
-      result.acc[2 * n] = two.x;
-      result.acc[2 * n + 1] = two.y;
+      result.acc[2 * n] = result_[4 * n + 2 * h];
+      result.acc[2 * n + 1] = result_[4 * n + 2 * h + 1];
     }
-    store_result<kHeadDim>(result, out_row(queries, pairs, pair_[h]));
+    store_result<kHeadDim>(result, out_row(queries, pairs, pair_ + 8 * h));
   }
 }
 
@@ -381,7 +356,7 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * kWarpgroupThreads, 1)
   WarpgroupOfQueries<kHeadDim, kWarpgroups> group(
       shared, queries, pairs, first_pair + warpgroup * kWarpgroupPairs, warpgroup);
   group.attend(num_tiles);
-  group.store(queries, pairs);
+  group.store(queries, pairs_of(queries, seq, kv_head));
 #endif
 }
 

@@ -133,39 +133,42 @@ TEST_CASE("merging two parts weighs each by its own maximum") {
   }
 }
 
-TEST_CASE("tiles and groups are merged in the order of the contract") {
-  // With head_dim 1 a score is one product, so the contract can be spelled out bit by bit.
+TEST_CASE("tiles and groups add up in the order of the contract") {
+  // With head_dim 1 a score is q * k, so the contract can be spelled out bit by bit. In group 0 m
+  // is 0, unless token 200 has a score that moves it.
+  using namespace kv::attention;
   std::mt19937_64 rng(7);
-  const std::vector<float> k = random_floats(rng, 1500), v = random_floats(rng, 1500);
-  const float q = 1.7f;
-  for (const int num_keys : {1, 64, 65, 256, 257, 320, 512, 600, 1500}) {
-    CAPTURE(num_keys);
-    kv::attention::Partial result, group, tile;
-    for (int first = 0; first < num_keys; first += kv::attention::kTileTokens) {
-      const int end = std::min(first + kv::attention::kTileTokens, num_keys);
-      tile = {};
-      for (int t = first; t < end; ++t) tile.m = std::max(tile.m, q * k[t]);
-      tile.acc[0] = 0.0f;
-      for (int t = first; t < end; ++t) {
-        const float p = kv::exp_of(q * k[t] - tile.m);
-        tile.l += p;
-        tile.acc[0] += p * v[t];
+  std::vector<float> k = random_floats(rng, 1500);
+  const std::vector<float> v = random_floats(rng, 1500);
+  for (float& x : k) x = -std::abs(x);
+  k[10] = 0.0f;
+  const float q = 1.0f, edge = std::log(256.0f);
+  for (const float loud : {0.0f, edge, std::nextafter(edge, 9.0f), 20.0f}) {
+    k[200] = loud;
+    for (const int num_keys : {1, 64, 65, 256, 257, 320, 512, 600, 1500}) {
+      CAPTURE(loud);
+      CAPTURE(num_keys);
+      Partial result, group;
+      for (int first = 0; first < num_keys; first += kTileTokens) {
+        const int end = std::min(first + kTileTokens, num_keys);
+        if (first % kGroupTokens == 0) group = {};
+        const float largest = *std::max_element(&k[first], &k[first] + (end - first));
+        if (largest > group.m + edge) {
+          const float shrink = kv::exp_of(group.m - largest);
+          group.m = largest, group.l *= shrink, group.acc[0] *= shrink;
+        }
+        for (int t = first; t < end; ++t) {
+          const float p = kv::exp_of(k[t] - group.m);
+          group.l += p, group.acc[0] += p * v[t];
+        }
+        if (end % kGroupTokens == 0 || end == num_keys)
+          join(result, group, first < kGroupTokens, 1);
       }
-      const bool opens = first % kv::attention::kGroupTokens == 0;
-      if (opens)
-        group = tile;
-      else
-        kv::attention::merge(group, tile, 1);
-      if (end % kv::attention::kGroupTokens != 0 && end != num_keys) continue;
-      if (end <= kv::attention::kGroupTokens)
-        result = group;
-      else
-        kv::attention::merge(result, group, 1);
+      float out = kNaN;
+      const Query query{&q, &out, num_keys};
+      attend({&query, 1}, KvRows{k.data(), v.data(), 1}, 1, 1.0f);
+      CHECK(out == result.acc[0] / result.l);
     }
-    float out = kNaN;
-    const kv::attention::Query query{&q, &out, num_keys};
-    kv::attention::attend({&query, 1}, kv::attention::KvRows{k.data(), v.data(), 1}, 1, 1.0f);
-    CHECK(out == result.acc[0] / result.l);
   }
 }
 

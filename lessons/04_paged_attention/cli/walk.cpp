@@ -16,16 +16,13 @@
 namespace lesson04 {
 
 using kv::attention::kGroupTiles;
+using kv::attention::kGroupTokens;
 using kv::attention::kTileTokens;
 using kv::attention::Partial;
 using kv::attention::Query;
 using kv::attention::TileRows;
 
 namespace {
-
-Summary summary_of(const Partial& partial, int head_dim) {
-  return {.m = partial.m, .l = partial.l, .acc = {partial.acc, partial.acc + head_dim}};
-}
 
 /// The blocks of a sequence's tokens first .. first + num_tokens - 1.
 std::vector<int32_t> block_ids_of(const PagedAttentionArgs& args, int seq, int first,
@@ -36,7 +33,7 @@ std::vector<int32_t> block_ids_of(const PagedAttentionArgs& args, int seq, int f
 }
 
 /// One query's walk: computes as kv::attention::attend does, and records a step for each tile and
-/// merge.
+/// group.
 class Walker {
  public:
   Walker(const PagedAttentionArgs& args, int seq, int row, int head)
@@ -47,25 +44,25 @@ class Walker {
 
   std::vector<WalkStep> steps() {
     if (query_.num_keys <= 0) return {};
-    const auto join_up_to = [this](int end) {
-      return [this, end](Partial& whole, const Partial& part, bool is_first) {
-        join(whole, part, is_first, end);
-      };
+    const auto join = [this](Partial& result, const Partial& group, bool is_first) {
+      join_group(result, group, is_first);
     };
     for (int first = 0; first < query_.num_keys; first += kTileTokens) {
-      way_.begin_tile(first, join_up_to(first));
-      look_at_tile(first);
-      way_.take_tile(first, join_up_to(end_of_tile(first)));
+      way_.begin_tile(first, join);
+      add_tile(first);
     }
-    way_.end(query_.num_keys, join_up_to(query_.num_keys));
+    way_.end(query_.num_keys, join);
     WalkStep& step = add(WalkStep::Kind::kDivide, 0, query_.num_keys);
-    step.before = summary_of(way_.result, args_.cache.head_dim);
+    step.before = summary_of(way_.result);
     for (const float sum : step.before.acc) step.out.push_back(sum / way_.result.l);
     return std::move(steps_);
   }
 
  private:
-  int end_of_tile(int first) const { return std::min(first + kTileTokens, query_.num_keys); }
+  Summary summary_of(const Partial& partial) const {
+    return {.m = partial.m, .l = partial.l, .acc = {partial.acc, partial.acc + head_dim()}};
+  }
+  int head_dim() const { return args_.cache.head_dim; }
 
   WalkStep& add(WalkStep::Kind kind, int first, int end) {
     const int last_tile = (end - 1) / kTileTokens;
@@ -79,30 +76,28 @@ class Walker {
     return step;
   }
 
-  void look_at_tile(int first) {
-    const int num_keys = end_of_tile(first) - first, head_dim = args_.cache.head_dim;
+  void add_tile(int first) {
+    const int num_keys = std::min(kTileTokens, query_.num_keys - first);
     TileRows rows;
     find_paged_rows(args_, seq_, kv_head_, first, num_keys, rows);
     WalkStep& step = add(WalkStep::Kind::kTile, first, first + num_keys);
     step.scores.resize(num_keys);
     step.weights.resize(num_keys);
-    kv::attention::attend_tile(query_, rows, first, head_dim, kv::attention::score_scale(head_dim),
-                               way_.tile, step.scores.data(), step.weights.data());
-    step.after = summary_of(way_.tile, head_dim);
+    if (step.tile % kGroupTiles != 0) step.before = summary_of(way_.group);
+    kv::attention::attend_tile(query_, rows, first, head_dim(),
+                               kv::attention::score_scale(head_dim()), way_.group,
+                               step.scores.data(), step.weights.data());
+    step.after = summary_of(way_.group);
   }
 
-  /// Merges a tile into its group, or a group into the result. Records a step about the tokens up
-  /// to `end`.
-  void join(Partial& whole, const Partial& part, bool is_first, int end) {
-    const bool is_group = &whole == &way_.result;
-    const int unit = is_group ? kv::attention::kGroupTokens : kTileTokens;
-    WalkStep& step = add(is_group ? WalkStep::Kind::kMergeGroup : WalkStep::Kind::kMergeTile,
-                         (end - 1) / unit * unit, end);
-    const int head_dim = args_.cache.head_dim;
-    step.taken = summary_of(part, head_dim);
-    if (!is_first) step.before = summary_of(whole, head_dim);
-    kv::attention::join(whole, part, is_first, head_dim);
-    step.after = summary_of(whole, head_dim);
+  /// The group ends with the tile that was added last.
+  void join_group(Partial& result, const Partial& group, bool is_first) {
+    const int end = steps_.back().first_token + steps_.back().num_tokens;
+    WalkStep& step = add(WalkStep::Kind::kGroup, (end - 1) / kGroupTokens * kGroupTokens, end);
+    step.taken = summary_of(group);
+    if (!is_first) step.before = summary_of(result);
+    kv::attention::join(result, group, is_first, head_dim());
+    step.after = summary_of(result);
   }
 
   const PagedAttentionArgs& args_;

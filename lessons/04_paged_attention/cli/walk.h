@@ -1,7 +1,7 @@
 #pragma once
 
 // One query's way through its keys, step by step, for the page and the text. Its arithmetic is that
-// of fast_paged_attention_cpu, stopped after every tile and every merge. CPU only.
+// of fast_paged_attention_cpu, stopped after every tile and every group. CPU only.
 
 #include <cstdint>
 #include <span>
@@ -15,7 +15,7 @@ namespace lesson04 {
 /// The partial result of some keys; see kernels/attention/contract.h. An empty acc means no key
 /// yet.
 struct Summary {
-  float m = 0;             // largest score
+  float m = 0;             // a score near the largest so far
   float l = 0;             // sum of exp(score - m)
   std::vector<float> acc;  // sum of exp(score - m) * v, [head_dim]
   bool operator==(const Summary&) const = default;
@@ -23,23 +23,25 @@ struct Summary {
 
 struct WalkStep {
   enum class Kind {
-    kTile,        // a tile gives `after` from scratch
-    kMergeTile,   // the tile joins its group: `before` and `taken` give `after`
-    kMergeGroup,  // the group joins the result: `before` and `taken` give `after`
-    kDivide,      // the end: out = before.acc / before.l
+    kTile,    // a tile adds to its group: `before` becomes `after`
+    kGroup,   // a group joins the result: `before` and `taken` give `after`
+    kDivide,  // the end: out = before.acc / before.l
   };
   Kind kind = Kind::kTile;
-  int tile = 0;         // counted from token 0; kMergeGroup, kDivide: the last one so far
+  int tile = 0;         // counted from token 0; kGroup, kDivide: the last one so far
   int group = 0;        // counted from token 0
   int first_token = 0;  // tokens that this step is about: the tile's, the group's, all of them
   int num_tokens = 0;
   std::vector<int32_t> block_ids;  // blocks that hold them, in token order: looked up in the table
   std::vector<float> scores;       // kTile: [num_tokens], q . k * scale
-  std::vector<float> weights;      // kTile: [num_tokens], exp(score - m)
-  Summary before;                  // an empty acc: the first one, so the merge is a copy
-  Summary taken;
+  std::vector<float> weights;      // kTile: [num_tokens], exp(score - after.m)
+  Summary before;                  // an empty acc: nothing yet
+  Summary taken;                   // kGroup: the group
   Summary after;
   std::vector<float> out;  // kDivide: [head_dim]
+
+  /// Whether a tile's scores are so far above its group's m that m moves.
+  bool m_moves() const { return kind == Kind::kTile && !before.acc.empty() && after.m != before.m; }
 };
 
 /// The steps of query row `row` of the pass and query head `head`. `args` are the CPU's; args.out

@@ -39,7 +39,7 @@ WalkPage::WalkPage(viz::PageContext context)
           {.lesson = "04",
            .title = "The walk",
            .summary = "The last token's query reads K and V through the block table, tile by tile.",
-           .opening = {fmt::format("walk \"{}\" {}", kPrompt, kTokens), "next 3"},
+           .opening = {fmt::format("walk \"{}\" {}", kPrompt, kTokens), "head 2 1", "next"},
            .tall = 880}),
       model_(on_cpu(std::move(context))) {
   declare(
@@ -155,29 +155,27 @@ std::string WalkPage::move(int steps) {
   return story();
 }
 
-const WalkStep& WalkPage::tile() const {
-  int at = position_;
-  while (walk_->steps[at].kind != WalkStep::Kind::kTile) --at;
-  return walk_->steps[at];
-}
-
 std::string WalkPage::story() const {
   const WalkStep& s = step();
-  const auto joins = [&](const std::string& part, const std::string& sum) {
-    return fmt::format("{} joins {}. {}", part, sum,
-                       s.before.acc.empty() ? "It is the first, so its numbers stay as they are."
-                                            : "The side with the smaller m shrinks first.");
-  };
+  const bool is_first = s.before.acc.empty();
   switch (s.kind) {
-    case WalkStep::Kind::kTile:
-      return fmt::format("Tile {} starts from scratch. The query reads tokens {} to {} from {} {}.",
-                         s.tile, s.first_token, s.first_token + s.num_tokens - 1,
-                         s.block_ids.size() == 1 ? "block" : "blocks",
-                         fmt::join(s.block_ids, ", "));
-    case WalkStep::Kind::kMergeTile:
-      return joins(fmt::format("Tile {}", s.tile), fmt::format("group {}", s.group));
-    case WalkStep::Kind::kMergeGroup:
-      return joins(fmt::format("Group {}", s.group), "the result");
+    case WalkStep::Kind::kTile: {
+      std::string m = "No score is far above m, so the tile is just added.";
+      if (is_first) m = "The first tile of a group sets m: its largest score.";
+      if (s.m_moves()) {
+        m = fmt::format(
+            "A score is so far above m that m moves there: the group shrinks to {:.2f} %.",
+            static_cast<double>(100 * std::exp(s.before.m - s.after.m)));
+      }
+      return fmt::format("The query reads tokens {} to {} from {} {}. {}", s.first_token,
+                         s.first_token + s.num_tokens - 1,
+                         s.block_ids.size() == 1 ? "block" : "blocks", fmt::join(s.block_ids, ", "),
+                         m);
+    }
+    case WalkStep::Kind::kGroup:
+      return fmt::format("Group {} is complete and joins the result. {}", s.group,
+                         is_first ? "It is the first, so its numbers stay as they are."
+                                  : "The side with the smaller m shrinks first.");
     case WalkStep::Kind::kDivide:
       return "All tokens have been read. acc / l is the answer: its weights add up to 1.";
   }
@@ -185,7 +183,6 @@ std::string WalkPage::story() const {
 }
 
 std::vector<viz::Counter> WalkPage::counters() const {
-  const auto milli = [](float value) { return std::lround(1000.0 * static_cast<double>(value)); };
   return {{"tokens", std::ssize(tokens_), "tokens", "Their K and V are read."},
           {"blocks", walk_ ? std::ssize(walk_->block_table) : 0, "blocks", "They hold K and V."},
           {"block_size", options_.block_size},
@@ -196,18 +193,18 @@ std::vector<viz::Counter> WalkPage::counters() const {
           {"step", position_},
           {"tile", walk_ ? step().tile : 0},
           {"group", walk_ ? step().group : 0},
-          {"m_milli", walk_ ? milli(step().after.m) : 0},
-          {"l_milli", walk_ ? milli(step().after.l) : 0},
+          {"m_moves", walk_ && step().m_moves()},
           {"done", walk_ && at_end()}};
 }
 
 void WalkPage::check_invariants() const {
   if (!walk_) return;
-  // A merge takes the result of the step before it.
+  // A step takes what the step before it has left.
   for (size_t i = 1; i < walk_->steps.size(); ++i) {
     const WalkStep& s = walk_->steps[i];
-    if (s.kind == WalkStep::Kind::kMergeTile && s.taken.acc != walk_->steps[i - 1].after.acc) {
-      throw std::logic_error("a group takes something else than its tile");
+    const Summary& part = s.kind == WalkStep::Kind::kGroup ? s.taken : s.before;
+    if (!part.acc.empty() && part != walk_->steps[i - 1].after) {
+      throw std::logic_error("a step takes something else than the step before it has left");
     }
   }
 }
@@ -217,7 +214,6 @@ std::vector<viz::Button> WalkPage::actions() const {
   if (!walk_) return {};
   const int size = options_.block_size == 16 ? 4 : 16;
   return {{"next", "Next", "next", "", 'N', !at_end()},
-          {"next tile", "Next tile", "next 2", "Two steps: a tile and its merge.", 'X'},
           {"walk back", "Back", "back", "", 'B'},
           {"end", "To the end", fmt::format("next {}", walk_->steps.size()), "The last step.", 'E'},
           {"other size", fmt::format("Blocks of {}", size), fmt::format("blocks {}", size), "", 'O',

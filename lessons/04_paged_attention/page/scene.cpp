@@ -23,15 +23,14 @@ using Kind = WalkStep::Kind;
 constexpr int kHue = 0;      // there is one sequence
 constexpr float kName = 62;  // width of the column of names, times the unit
 
-/// The picture from top to bottom: the table with tiles and groups; the pool, and the keys of the
-/// tile; m, l and acc; whether other blocks gave the same bits.
+/// The picture from top to bottom: the table with tiles and groups; of a tile the pool, and its
+/// keys; m, l and acc; whether other blocks gave the same bits.
 class WalkPage::Painter {
  public:
   Painter(const WalkPage& page, const viz::Room& room)
       : page_(page),
         scene_(room),
         step_(page.step()),
-        tile_(page.tile()),
         num_tokens_(static_cast<int>(page.tokens_.size())),
         size_(page.options_.block_size),
         in_text_(viz::is_in_text(room)),
@@ -41,35 +40,44 @@ class WalkPage::Painter {
   viz::Scene draw() {
     const viz::Room& room = scene_.room();
     const float x = 4, w = room.w - 8, gap = 9 * unit_;
-    const float map_h = 96 * unit_, foot = 24 * unit_;
-    const float rest = room.h - map_h - 2 * foot - 3 * gap - 4;
-    const float merge_h = (stacked_ ? 0.25f : 0.4f) * rest, keys_h = rest - merge_h;
+    const float map_h = 71 * unit_, foot = 24 * unit_;
+    const bool same_bits = page_.sizes_.size() > 1;
     draw_map({x + kName * unit_, 2, w - kName * unit_, map_h});
-    float y = 2 + map_h + gap;
-    const float pool_w = 0.2f * w, pool_h = 82;
-    if (stacked_) {
-      draw_pool({x, y, w, pool_h});
-      draw_keys({x, y + pool_h + gap, w, keys_h - pool_h - gap});
+    const float top = 2 + map_h + gap;
+    const Place rest{x, top, w, room.h - top - gap - (same_bits ? 2 : 1) * foot};
+    if (about(Kind::kTile)) {
+      draw_tile(rest, gap);
     } else {
-      draw_pool({x, y, pool_w, keys_h});
-      draw_keys({x + pool_w + 2 * gap, y, w - pool_w - 2 * gap, keys_h});
+      draw_sums(scene_, step_, {x, top, w, std::min(rest.h, 300 * unit_)}, unit_);
     }
-    y += keys_h + gap;
-    draw_merge(scene_, page_.walk_->steps, page_.position_, {x, y, w, merge_h}, unit_);
-    if (!in_text_ || page_.sizes_.size() > 1) draw_bits({x, room.h - 2 * foot, w, foot});
+    if (same_bits) draw_bits({x, room.h - 2 * foot, w, foot});
     viz::legend(scene_, {x, room.h - foot, w, foot},
                 {{.state = viz::State::kInUse, .name = "in this step", .edge = Ink::kMark},
                  {viz::State::kInUse, "done", kHue},
                  {viz::State::kFree, "to come"}});
     move();
-    scene_.lasts(!page_.moved_on_            ? 0.6f
-                 : step_.kind == Kind::kTile ? 1.6f
-                 : step_.before.acc.empty()  ? 0.8f
-                                             : 1.4f);
+    scene_.lasts(!page_.moved_on_           ? 0.6f
+                 : about(Kind::kTile)       ? 1.8f
+                 : step_.before.acc.empty() ? 0.8f
+                                            : 1.4f);
     return std::move(scene_);
   }
 
  private:
+  /// The blocks of a tile, its keys, and what they add to their group.
+  void draw_tile(const Place& at, float gap) {
+    const float sums_h = (stacked_ ? 0.19f : 0.3f) * at.h, keys_h = at.h - sums_h - gap;
+    const float pool_w = 0.2f * at.w, pool_h = 82;
+    if (stacked_) {
+      draw_pool({at.x, at.y, at.w, pool_h});
+      draw_keys({at.x, at.y + pool_h + gap, at.w, keys_h - pool_h - gap});
+    } else {
+      draw_pool({at.x, at.y, pool_w, keys_h});
+      draw_keys({at.x + pool_w + 2 * gap, at.y, at.w - pool_w - 2 * gap, keys_h});
+    }
+    draw_sums(scene_, step_, {at.x, at.bottom() - sums_h, at.w, sums_h}, unit_);
+  }
+
   float x_of(const Place& at, int token) const {
     const float wide = std::min(at.w / static_cast<float>(num_tokens_), 14 * unit_);
     return at.x + wide * static_cast<float>(token);
@@ -78,7 +86,7 @@ class WalkPage::Painter {
     const float from = x_of(at, first), to = x_of(at, std::min(end, num_tokens_));
     return {from, y, std::max(to - from - 2, 0.5f), h};
   }
-  int num_read() const { return tile_.first_token + tile_.num_tokens; }
+  int num_read() const { return step_.first_token + step_.num_tokens; }
   bool about(Kind kind) const { return step_.kind == kind; }
   float least(float size) const { return viz::readable(scene_.room(), size); }
 
@@ -87,33 +95,25 @@ class WalkPage::Painter {
                  {.size = 12 * unit_, .paint = {Ink::kDim}});
   }
 
-  /// The sequence's tokens from left to right: table entries, tiles over them, groups, the result.
+  /// The sequence's tokens from left to right: table entries, and under them tiles and groups.
   void draw_map(const Place& at) {
     const float h = 21 * unit_, pitch = 25 * unit_;
     name("map/table", at.y, h, "table");
     draw_entries(at, h);
     name("map/tiles", at.y + pitch, h, "tiles");
     name("map/groups", at.y + 2 * pitch, h, "groups");
-    name("map/result", at.y + 3 * pitch, h, "result");
     for (int first = 0, tile = 0; first < num_tokens_; first += kTileTokens, ++tile) {
-      const bool now = tile == step_.tile && (about(Kind::kTile) || about(Kind::kMergeTile));
-      const bool done = tile < step_.tile || (tile == step_.tile && !about(Kind::kTile));
+      const bool now = tile == step_.tile && about(Kind::kTile);
       piece(fmt::format("map tile {}", tile),
             between(at, at.y + pitch, h, first, first + kTileTokens), fmt::format("tile {}", tile),
-            done, now);
+            tile <= step_.tile, now);
       if (tile % kGroupTiles != 0) continue;
       const int group = tile / kGroupTiles;
-      const bool merged =
-          group < step_.group ||
-          (group == step_.group && (about(Kind::kMergeGroup) || about(Kind::kDivide)));
+      const bool joined = group < step_.group || (group == step_.group && !about(Kind::kTile));
       piece(fmt::format("map group {}", group),
             between(at, at.y + 2 * pitch, h, first, first + kTileTokens * kGroupTiles),
-            fmt::format("group {}", group), merged,
-            group == step_.group && (about(Kind::kMergeTile) || about(Kind::kMergeGroup)));
+            fmt::format("group {}", group), joined, group == step_.group && !about(Kind::kDivide));
     }
-    piece("map result", between(at, at.y + 3 * pitch, h, 0, num_tokens_),
-          fmt::format("token {}", num_tokens_ - 1), about(Kind::kDivide),
-          about(Kind::kMergeGroup) || about(Kind::kDivide));
   }
 
   /// Draws one piece; it has the sequence's colour when it is done.
@@ -132,14 +132,15 @@ class WalkPage::Painter {
   void draw_entries(const Place& at, float h) {
     const std::vector<int32_t>& ids = page_.walk_->block_table;
     const float wide = x_of(at, size_) - at.x;
-    const int first = tile_.first_token / size_;
-    const int end = first + static_cast<int>(tile_.block_ids.size());
+    const int first = step_.first_token / size_;
+    const int end = first + static_cast<int>(step_.block_ids.size());
     if (wide < 4) {  // too narrow to be told apart: one ring for the tile's entries
       dress(scene_.box("entries", between(at, at.y, h, 0, num_tokens_), {}), viz::State::kFree)
           .tip(fmt::format("{} entries", ids.size()));
       dress(scene_.box("entries/read", between(at, at.y, h, 0, num_read()), {}), viz::State::kInUse,
             kHue);
-      ring("ring 0", between(at, at.y, h, tile_.first_token, tile_.first_token + tile_.num_tokens));
+      if (!about(Kind::kTile)) return;
+      ring("ring 0", between(at, at.y, h, step_.first_token, step_.first_token + step_.num_tokens));
       return;
     }
     for (int entry = 0; entry < static_cast<int>(ids.size()); ++entry) {
@@ -158,7 +159,7 @@ class WalkPage::Painter {
                      {.size = 12 * unit_, .align = Align::kCentre}, 7);
       }
     }
-    for (int entry = first; entry < end; ++entry) {
+    for (int entry = first; entry < end && about(Kind::kTile); ++entry) {
       ring(fmt::format("ring {}", entry - first),
            between(at, at.y, h, entry * size_, (entry + 1) * size_));
     }
@@ -176,7 +177,7 @@ class WalkPage::Painter {
         viz::pool_view(size_, 0, static_cast<int>(ids.size()), [](int32_t) { return 1; });
     view.show_refs = false;
     view.add({"the sequence", kHue}, ids, num_tokens_);
-    for (const int32_t id : tile_.block_ids) view.at(id).changed = true;
+    for (const int32_t id : step_.block_ids) view.at(id).changed = true;
     const auto to_come = std::span(ids).subspan(static_cast<size_t>(num_read() + size_ - 1) /
                                                 static_cast<size_t>(size_));
     for (const int32_t id : to_come) {
@@ -188,39 +189,39 @@ class WalkPage::Painter {
     }
   }
 
-  /// Each key of the tile: a bar for its weight, its word, and its score.
+  /// Each key of the tile: a bar for its weight, and its word.
   void draw_keys(const Place& at) {
     const float head = 18 * unit_;
+    const float most = std::max(1.0f, *std::ranges::max_element(step_.weights));
     scene_
         .label("keys/name", {at.x, at.y, at.w, head},
-               fmt::format("tile {}: scores q \u00B7 k / \u221Ahead_dim, and bars exp(score - "
-                           "m) for m = {:.3f}",
-                           tile_.tile, static_cast<double>(tile_.after.m)),
+               fmt::format("tile {}: weights exp(score - m), up to {:.1f}", step_.tile,
+                           static_cast<double>(most)),
                {.size = 12 * unit_, .paint = {Ink::kDim}}, 7)
         .during({0.4f, 0.5f});
     const int in_row = viz::is_narrow(scene_.room()) ? 8 : 16;
     const int rows = (std::min(num_tokens_, kTileTokens) + in_row - 1) / in_row;
     const float pitch = (at.h - head) / static_cast<float>(rows);
     const float w = at.w / static_cast<float>(in_row);
-    for (int first = 0; first < tile_.num_tokens;) {
+    for (int first = 0; first < step_.num_tokens;) {
       // Keys that lie in one block and stand in one row.
-      const int in_block = size_ - (tile_.first_token + first) % size_;
-      const int count = std::min({in_block, in_row - first % in_row, tile_.num_tokens - first});
+      const int in_block = size_ - (step_.first_token + first) % size_;
+      const int count = std::min({in_block, in_row - first % in_row, step_.num_tokens - first});
       const Place part{at.x + w * static_cast<float>(first % in_row),
                        at.y + head + pitch * static_cast<float>(first / in_row),
                        w * static_cast<float>(count) - 3, pitch - 4 * unit_};
       draw_part(first, part);
       for (int key = first; key < first + count; ++key) {
         const Place cell{at.x + w * static_cast<float>(key % in_row), part.y, w - 3, part.h};
-        draw_key(key, cell);
+        draw_key(key, cell, most);
       }
       first += count;
     }
   }
 
   void draw_part(int key, const Place& at) {
-    const int32_t block = page_.walk_->block_table[(tile_.first_token + key) / size_];
-    const std::string id = fmt::format("part {}", tile_.first_token + key);
+    const int32_t block = page_.walk_->block_table[(step_.first_token + key) / size_];
+    const std::string id = fmt::format("part {}", step_.first_token + key);
     scene_.box(id, at, viz::paint(Ink::kPanel), viz::paint(Ink::kLine))
         .lighting({fmt::format("block {}", block)})
         .during({0.4f, 0.5f});
@@ -233,36 +234,27 @@ class WalkPage::Painter {
         .during({0.4f, 0.5f});
   }
 
-  void draw_key(int key, const Place& at) {
-    const int token = tile_.first_token + key;
+  void draw_key(int key, const Place& at, float most) {
+    const int token = step_.first_token + key;
     const size_t i = key;
     const float line = 13 * unit_;
-    const bool numbers = !in_text_ && at.h > 4.4f * line;
-    const float foot = in_text_ ? 0 : numbers ? 2 * line : line;  // a text has no room for words
+    const float foot = in_text_ ? 0 : line;  // a text has no room for words
     const Place bars{at.x + 0.2f * at.w, at.y + line, 0.6f * at.w, at.h - line - foot - 2};
-    const float h = std::max(bars.h * tile_.weights[i], 0.5f);
+    const float h = std::max(bars.h * step_.weights[i] / most, 0.5f);
     Shape& bar = scene_.box(fmt::format("bar {}", key), {bars.x, bars.bottom() - h, bars.w, h},
                             viz::full(kHue));
     bar.during({0.55f, 0.75f}).radius = 1;
     bar.tip(fmt::format("token {}, \"{}\": score {:.4f}, weight {:.4f}", token,
-                        page_.texts_[token_at(key)], static_cast<double>(tile_.scores[i]),
-                        static_cast<double>(tile_.weights[i])));
-    const Type type{.size = 11 * unit_, .align = Align::kCentre};
+                        page_.texts_[token_at(key)], static_cast<double>(step_.scores[i]),
+                        static_cast<double>(step_.weights[i])));
     const std::string& word = page_.texts_[token_at(key)];
-    if (!in_text_ && viz::text_width(word, least(5)) <= at.w) {
-      scene_
-          .label(fmt::format("word {}", token), {at.x, at.bottom() - foot, at.w, line}, word, type,
-                 5)
-          .during({0.4f, 0.55f});
-    }
-    if (!numbers) return;
+    if (in_text_ || viz::text_width(word, least(5)) > at.w) return;
     scene_
-        .label(fmt::format("score {}", token), {at.x, at.bottom() - line, at.w, line},
-               fmt::format("{:.1f}", static_cast<double>(tile_.scores[i])),
-               {.size = 9.5f * unit_, .paint = {Ink::kDim}, .align = Align::kCentre}, 6)
-        .during({0.5f, 0.6f});
+        .label(fmt::format("word {}", token), {at.x, at.bottom() - foot, at.w, line}, word,
+               {.size = 11 * unit_, .align = Align::kCentre}, 5)
+        .during({0.4f, 0.55f});
   }
-  size_t token_at(int key) const { return tile_.first_token + key; }
+  size_t token_at(int key) const { return step_.first_token + key; }
 
   /// Which sizes of blocks gave the same numbers, each compared with ==.
   void draw_bits(const Place& at) {
@@ -295,7 +287,7 @@ class WalkPage::Painter {
     }
   }
 
-  /// The blocks of a new tile come from the pool; what is merged goes up the map.
+  /// The blocks of a new tile come from the pool, and a group from the map.
   void move() {
     if (!page_.moved_on_) return;
     const auto send = [&](const std::string& from, const Place& to, const Span& span, size_t n) {
@@ -316,17 +308,11 @@ class WalkPage::Painter {
       }
       return;
     }
-    const bool tile = about(Kind::kMergeTile);
-    const std::string from = tile ? fmt::format("map tile {}/name", step_.tile)
-                                  : fmt::format("map group {}/name", step_.group);
-    const Shape* to = scene_.find(tile ? fmt::format("map group {}", step_.group) : "map result");
-    const Shape* moving = scene_.find(from);
-    if (about(Kind::kDivide) || to == nullptr || moving == nullptr) return;
-    const Place down{moving->at.x, to->at.y, moving->at.w, to->at.h};
-    send(from, down, {0.1f, 0.6f}, 0);
+    const Shape* row = scene_.find("row 1/name");
+    const std::string from = fmt::format("map group {}/name", step_.group);
+    if (about(Kind::kGroup) && scene_.find(from)) send(from, row->at, {0.1f, 0.5f}, 0);
   }
 
-  using Type = viz::Type;
   struct Part {
     int32_t block;
     Place at;
@@ -335,7 +321,6 @@ class WalkPage::Painter {
   const WalkPage& page_;
   viz::Scene scene_;
   const WalkStep& step_;
-  const WalkStep& tile_;
   const int num_tokens_, size_;
   const bool in_text_, stacked_;
   const float unit_;

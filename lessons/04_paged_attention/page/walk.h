@@ -1,7 +1,7 @@
 #pragma once
 
 // The page of lesson 04: one query walks over its keys, tile by tile, through the block table.
-// page.cpp has its commands and buttons, scene.cpp its picture, merge.cpp the picture's m, l and
+// page.cpp has its commands and buttons, scene.cpp its picture, sums.cpp the picture's m, l and
 // acc.
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/walk.h"
-#include "merge.h"
+#include "sums.h"
 #include "viz/live.h"
 #include "viz/page.h"
 
@@ -45,8 +45,6 @@ class WalkPage : public viz::Page {
   std::string why_not_look(int layer, int head);
   bool at_end() const { return position_ + 1 == static_cast<int>(walk_->steps.size()); }
   const WalkStep& step() const { return walk_->steps[position_]; }
-  /// The tile that this step is about, or the last one before it.
-  const WalkStep& tile() const;
 
   class Painter;
 

@@ -44,48 +44,47 @@ TEST_CASE("the last step of a walk has the bits of fast_paged_attention_cpu") {
   }
 }
 
-TEST_CASE("a walk visits every tile once and merges in order") {
+TEST_CASE("a walk visits every tile once, and its steps are those of the contract") {
   const SmallPass small(600);  // 10 tiles in 3 groups
   const lesson04::PagedAttentionArgs& args = small.pass.args;
   const std::vector<WalkStep> steps = lesson04::walk(args, 3, 1);
-  int tiles = 0, tile_merges = 0, group_merges = 0;
+  int tiles = 0, groups = 0, moves = 0;
   for (const WalkStep& step : steps) {
     CHECK(step.num_tokens > 0);
     CHECK(step.block_ids.size() ==
           static_cast<size_t>(lesson03::blocks_for(step.num_tokens, kBlockSize)));
     CHECK(step.block_ids[0] == args.block_tables[args.max_blocks_per_seq + step.first_token / 8]);
+    const float shrink = step.before.acc.empty() ? 0 : kv::exp_of(step.before.m - step.after.m);
     if (step.kind == WalkStep::Kind::kTile) {
       CHECK(step.tile == tiles);
       CHECK(step.first_token == 64 * tiles++);
+      CHECK(step.before.acc.empty() == (step.tile % 4 == 0));
       REQUIRE(std::ssize(step.scores) == step.num_tokens);
       REQUIRE(step.weights.size() == step.scores.size());
-      float largest = -INFINITY, sum = 0.0f;
-      for (const float score : step.scores) largest = std::max(largest, score);
+      const float largest = std::ranges::max(step.scores);
+      const bool is_far = largest > step.before.m + std::log(256.0f);
+      CHECK(step.m_moves() == (!step.before.acc.empty() && is_far));
+      CHECK(step.after.m == (step.before.acc.empty() || is_far ? largest : step.before.m));
+      float sum = step.before.l * shrink;
       for (size_t t = 0; t < step.scores.size(); ++t) {
-        CHECK(step.weights[t] == kv::exp_of(step.scores[t] - largest));
+        CHECK(step.weights[t] == kv::exp_of(step.scores[t] - step.after.m));
         sum += step.weights[t];
       }
-      CHECK(step.after.m == largest);
       CHECK(step.after.l == sum);
+      moves += step.m_moves();
     }
-    if (step.kind == WalkStep::Kind::kMergeTile) {
-      CHECK(step.tile == tile_merges++);
-      CHECK(step.before.acc.empty() == (step.tile % 4 == 0));
-    }
-    if (step.kind == WalkStep::Kind::kMergeGroup) {
-      CHECK(step.group == group_merges++);
+    if (step.kind == WalkStep::Kind::kGroup) {
+      CHECK(step.group == groups++);
       CHECK(step.before.acc.empty() == (step.group == 0));
-    }
-    if (!step.before.acc.empty() && step.kind != WalkStep::Kind::kDivide) {
+      if (step.group == 0) continue;
       CHECK(step.after.m == std::max(step.before.m, step.taken.m));
-      const float before = kv::exp_of(step.before.m - step.after.m);
       const float taken = kv::exp_of(step.taken.m - step.after.m);
-      CHECK(step.after.l == step.before.l * before + step.taken.l * taken);
+      CHECK(step.after.l == step.before.l * shrink + step.taken.l * taken);
     }
   }
   CHECK(tiles == 10);
-  CHECK(tile_merges == 10);
-  CHECK(group_merges == 3);
+  CHECK(groups == 3);
+  CHECK(moves > 0);
 }
 
 TEST_CASE("a row or a head that does not exist is refused") {
@@ -101,7 +100,7 @@ TEST_CASE("walk_prompt walks over a real model's layer in scattered blocks") {
   const lesson04::ModelWalk walk = lesson04::walk_prompt(model, request.prompt, 16, 0, 3);
   CHECK(walk.block_table.size() == 10);
   CHECK(walk.block_table != std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
-  REQUIRE(walk.steps.size() == 3 + 3 + 1 + 1);
+  REQUIRE(walk.steps.size() == 3 + 1 + 1);
   // The same numbers wherever the blocks are and however large they are.
   const lesson04::ModelWalk other = lesson04::walk_prompt(model, request.prompt, 4, 0, 3);
   CHECK(other.steps.back().out == walk.steps.back().out);
