@@ -65,10 +65,9 @@ class KvCacheManager {
   ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes) const;
 
   /// Gives a request slots for num_new_tokens more tokens. A request without blocks begins with
-  /// `computed`; nothing may change between that lookup and this call. Returns the new blocks; the
-  /// next call overwrites the span. Returns no value if too few blocks are free, where a hit on a
-  /// free block needs that block, too. Then nothing has changed, not even the order of the free
-  /// blocks.
+  /// `computed`; nothing may change between that lookup and this call. Returns the new blocks, in
+  /// the request's table. Returns no value if too few blocks are free, where a hit on a free block
+  /// needs that block, too. Then nothing has changed, not even the order of the free blocks.
   std::optional<std::span<const int32_t>> allocate_slots(int64_t id, int num_new_tokens,
                                                          const ComputedBlocks& computed = kNone);
 
@@ -111,11 +110,8 @@ class KvCacheManager {
     BlockTable table;
     PrefixChain chain;
   };
-  BlockTable& add(int64_t id, const ComputedBlocks& computed, int num_new_tokens);
-  std::span<const int32_t> grow(BlockTable& table, int num_tokens);
 
   CachePool* pool_;
-  std::vector<int32_t> new_blocks_;  // [pool's num_blocks], of which a call uses the first ones
   CacheManagerOptions options_;
   std::unordered_map<int64_t, Request> requests_;
   PrefixCacheStats stats_;

@@ -53,10 +53,9 @@ void SlidingWindowManager::add(int64_t id, std::span<const int32_t> entries) {
   // Null blocks are at the front and nowhere else.
   const auto num_null = static_cast<int>(std::ranges::count(entries, kNull));
   Request added{.table = BlockTable(pool_->block_size()), .num_null = num_null, .num_cached = size};
-  // Enough, as group 0's table is as long and has no null blocks.
-  added.table.reserve(pool_->num_blocks());
-  added.table.extend(size * pool_->block_size(), entries);
+  std::ranges::copy(entries, added.table.extend(size * pool_->block_size()).begin());
   requests_.emplace(id, std::move(added));
+  pool_->touch(entries.subspan(num_null));
 }
 
 std::span<const int32_t> SlidingWindowManager::skipped_blocks(int64_t id, int num_computed) const {
