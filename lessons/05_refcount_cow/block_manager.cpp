@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "check_ref_counts.h"
+
 namespace lesson05 {
 
 /// An append, planned without changing anything.
@@ -112,27 +114,11 @@ const BlockTable& BlockManager::table(int seq) const {
 }
 
 void BlockManager::check() const {
-  std::vector<int> ref_cnts(pool_.num_blocks(), 0);  // by the tables
+  std::map<int32_t, int> num_tables;
   for (const auto& [seq, table] : tables_) {
-    if (table.num_blocks() != blocks_for(table.num_tokens(), block_size_)) {
-      throw std::logic_error(fmt::format("sequence {} has {} blocks for {} tokens", seq,
-                                         table.num_blocks(), table.num_tokens()));
-    }
-    for (const int32_t id : table.block_ids()) ++ref_cnts.at(id);
+    for (const int32_t id : table.block_ids()) ++num_tables[id];
   }
-  int num_used = 0;
-  for (int32_t id = 0; id < pool_.num_blocks(); ++id) {
-    const int held = ref_cnts[id];
-    num_used += held > 0;
-    if (held != pool_.ref_cnt(id)) {
-      throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", id,
-                                         pool_.ref_cnt(id), held));
-    }
-  }
-  if (num_used != pool_.num_used()) {
-    throw std::logic_error(
-        fmt::format("{} blocks are held, the pool counts {} used", num_used, pool_.num_used()));
-  }
+  check_ref_counts(pool_, num_tables);
 }
 
 }  // namespace lesson05

@@ -6,22 +6,12 @@
 #include <stdexcept>
 #include <utility>
 
+#include "lessons/05_refcount_cow/check_ref_counts.h"
+
 namespace lesson06 {
 
 int64_t num_revived(const CachePool& pool, std::span<const int32_t> hits) {
   return std::ranges::count_if(hits, [&](int32_t block) { return pool.ref_cnt(block) == 0; });
-}
-
-void check_ref_counts(const CachePool& pool, const std::unordered_map<int32_t, int>& num_tables) {
-  for (const auto& [block, count] : num_tables) {
-    if (pool.ref_cnt(block) == count) continue;
-    throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", block,
-                                       pool.ref_cnt(block), count));
-  }
-  if (static_cast<int>(num_tables.size()) != pool.num_used()) {
-    throw std::logic_error(fmt::format("{} blocks are held, the pool counts {} used",
-                                       num_tables.size(), pool.num_used()));
-  }
 }
 
 KvCacheManager::KvCacheManager(CachePool& pool, const CacheManagerOptions& options)
@@ -145,22 +135,17 @@ int64_t KvCacheManager::num_slots_used() const {
   return int64_t{pool_->num_used()} * block_size() - empty;
 }
 
-void KvCacheManager::count_tables(std::unordered_map<int32_t, int>& num_tables) const {
+void KvCacheManager::count_tables(NumTables& num_tables) const {
   for (const auto& [id, request] : requests_) {
-    const BlockTable& table = request.table;
-    if (table.num_blocks() != blocks_for(table.num_tokens(), block_size())) {
-      throw std::logic_error(fmt::format("request {} has {} blocks for {} tokens", id,
-                                         table.num_blocks(), table.num_tokens()));
-    }
-    for (const int32_t block : table.block_ids()) ++num_tables[block];
+    for (const int32_t block : request.table.block_ids()) ++num_tables[block];
   }
 }
 
 void KvCacheManager::check() const {
   pool_->check();
-  std::unordered_map<int32_t, int> num_tables;
+  NumTables num_tables;
   count_tables(num_tables);
-  check_ref_counts(*pool_, num_tables);
+  lesson05::check_ref_counts(*pool_, num_tables);
 }
 
 }  // namespace lesson06

@@ -17,6 +17,8 @@ namespace lesson06 {
 
 using lesson03::blocks_for;
 using lesson03::BlockTable;
+/// The number of tables that hold a block, of each block that is in one.
+using NumTables = std::unordered_map<int32_t, int>;
 
 /// The leading blocks of a request that are in the cache: what the key of the next block depends
 /// on.
@@ -99,10 +101,9 @@ class KvCacheManager {
   // Statistics and checks.
   /// Since the last reset.
   const PrefixCacheStats& prefix_cache_stats() const { return stats_; }
-  /// Counts the tables that hold each block. Throws std::logic_error unless every table has just
-  /// the blocks that its tokens fill.
-  void count_tables(std::unordered_map<int32_t, int>& num_tables) const;
-  /// Throws std::logic_error unless the pool, its counts and all tables are sound.
+  /// Counts the tables that hold each block.
+  void count_tables(NumTables& num_tables) const;
+  /// Throws std::logic_error unless the pool is sound, and its counts are those of the tables.
   void check() const;
 
  private:
@@ -119,7 +120,5 @@ class KvCacheManager {
 
 /// Free blocks among those that were found. A hit on a free block takes it from the others.
 int64_t num_revived(const CachePool& pool, std::span<const int32_t> hits);
-/// Throws std::logic_error unless each block's ref_cnt is the number of tables that hold it.
-void check_ref_counts(const CachePool& pool, const std::unordered_map<int32_t, int>& num_tables);
 
 }  // namespace lesson06

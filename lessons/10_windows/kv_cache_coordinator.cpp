@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <unordered_map>
 #include <utility>
 
 #include "common/defer.h"
+#include "lessons/05_refcount_cow/check_ref_counts.h"
 
 namespace lesson10 {
 namespace {
@@ -167,10 +167,10 @@ int KvCacheCoordinator::first_block(int64_t id, int group) const {
 
 void KvCacheCoordinator::check() const {
   pool_->check();
-  std::unordered_map<int32_t, int> num_tables;
+  lesson06::NumTables num_tables;
   full_.count_tables(num_tables);
   for (const SlidingWindowManager& group : sliding_) group.count_tables(num_tables);
-  lesson06::check_ref_counts(*pool_, num_tables);
+  lesson05::check_ref_counts(*pool_, num_tables);
 }
 
 }  // namespace lesson10

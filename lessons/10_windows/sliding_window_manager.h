@@ -59,9 +59,9 @@ class SlidingWindowManager {
   /// The request's table; its entries before first_block() are null blocks.
   const BlockTable& table(int64_t id) const { return request(id).table; }
   int first_block(int64_t id) const { return request(id).num_null; }
-  /// Throws std::logic_error unless each table has null blocks in front and blocks after them, as
-  /// many as its tokens fill. Counts the tables that hold each block.
-  void count_tables(std::unordered_map<int32_t, int>& num_tables) const;
+  /// Counts the tables that hold each block, without the null block. Throws std::logic_error if a
+  /// table has other blocks where there are null blocks.
+  void count_tables(lesson06::NumTables& num_tables) const;
 
  private:
   struct Request {
