@@ -52,8 +52,8 @@ class Attention {
   virtual KvSlots slots(const AttentionRows& /*rows*/, const Stream& /*stream*/) { return {}; }
   /// Called once per layer, in order, 0 to num_layers - 1.
   virtual void forward(const AttentionRows& rows, const Stream& stream) = 0;
-  /// True if forward() keeps K and V in FP8 and attends to what it keeps, so that the model need
-  /// not round their rows (Model::set_kv_format()).
+  /// True if forward() itself rounds K and V to FP8. The model then leaves the rows exact (see
+  /// Model::set_kv_format()): rounded rows give the same bits, even if this rounding is wrong.
   virtual bool rounds_kv() const { return false; }
 
   /// Unique id, part of the CUDA graph's key: it covers everything that this object never changes.

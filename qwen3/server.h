@@ -1,6 +1,6 @@
 #pragma once
 
-// The results of a server's steps. From lesson 08 on an engine is a server: requests may be
+// The results of a server's steps. From lesson 08 on a lesson has a server: requests may be
 // submitted and aborted at any time, and step() runs one pass.
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "instruments/serve/engine_thread.h"
+#include "instruments/serve/pass_thread.h"
 
 namespace serve {
 

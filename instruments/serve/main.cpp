@@ -1,4 +1,4 @@
-// An HTTP server with OpenAI's API on one of the course's engines.
+// An HTTP server with OpenAI's API on one of the course's servers.
 //
 //   serve --port 8000
 //   curl localhost:8000/v1/completions -H 'Content-Type: application/json' -d '{"prompt": "Once"}'
@@ -56,21 +56,21 @@ void add_http_options(kv::CommandLine& command, Options& options) {
       .real_between(0, 86'400);
 }
 
-void add_engine_options(kv::CommandLine& command, Options& options) {
-  serve::EngineOptions& engine = options.server.engine;
+void add_lesson_options(kv::CommandLine& command, Options& options) {
+  serve::LessonOptions& lesson = options.server.lesson;
   command.value("--lesson N", options.lesson,
-                "the lesson of the engine, 8 to 14; 0: 8, or 13 with --store");
-  kv::add_pool_options(command, engine.block_size, engine.num_blocks,
+                "the lesson of the server, 8 to 14; 0: 8, or 13 with --store");
+  kv::add_pool_options(command, lesson.block_size, lesson.num_blocks,
                        "blocks in the pool; 0: as memory allows");
   command
-      .value("--memory-utilization X", engine.memory_utilization,
+      .value("--memory-utilization X", lesson.memory_utilization,
              "with --num-blocks 0: the share of the free memory that the pool may take")
       .over(0, 1);
   command
-      .value("--max-model-len N", engine.max_model_len,
+      .value("--max-model-len N", lesson.max_model_len,
              "tokens of a prompt and its answer; 0: as the model and the pool allow")
       .between(0, 1 << 24);
-  lesson08::SchedulerOptions& scheduler = engine.serve.scheduler;
+  lesson08::SchedulerOptions& scheduler = lesson.serve.scheduler;
   command.value("--max-tokens-per-pass N", scheduler.max_tokens_per_pass, "rows of one pass")
       .between(1, 1 << 20);
   command.value("--max-running N", scheduler.max_running, "requests that hold blocks")
@@ -83,10 +83,10 @@ void add_engine_options(kv::CommandLine& command, Options& options) {
   command.flag("--greedy", options.server.limits.greedy,
                "the device chooses the likeliest token; no other sampling, no logprobs");
   command
-      .value("--host-blocks N", engine.host_blocks, "lessons 11 to 13: blocks in the host's memory")
+      .value("--host-blocks N", lesson.host_blocks, "lessons 11 to 13: blocks in the host's memory")
       .between(0, 1 << 24);
   command
-      .value("--file FILE", engine.file, "lesson 12: the file in which blocks outlast the server")
+      .value("--file FILE", lesson.file, "lesson 12: the file in which blocks outlast the server")
       .not_empty();
   command
       .value(
@@ -95,7 +95,7 @@ void add_engine_options(kv::CommandLine& command, Options& options) {
           "memory: this server's own, to try it")
       .not_empty();
   command
-      .value("--store-secret TEXT", engine.tier.shared.secret,
+      .value("--store-secret TEXT", lesson.tier.shared.secret,
              "a secret that all servers know; a value made without it is refused")
       .not_empty();
   command
@@ -135,7 +135,7 @@ int lesson_of(const Options& options) {
   }
   const bool tells_how = options.lesson == 13 || options.load != "quicker" ||
                          options.role != "both" ||
-                         !options.server.engine.tier.shared.secret.empty();
+                         !options.server.lesson.tier.shared.secret.empty();
   if (options.store.empty() && tells_how) {
     kv::user_error("--lesson 13, --load, --role and --store-secret need --store");
   }
@@ -143,28 +143,28 @@ int lesson_of(const Options& options) {
 }
 
 void open_store(Options& options) {
-  serve::EngineOptions& engine = options.server.engine;
+  serve::LessonOptions& lesson = options.server.lesson;
   if (options.role == "decode") {
     if (options.load == "never") kv::user_error("--role decode loads; leave out --load never");
     options.load = "always";
   }
   options.server.prefill = options.role == "prefill";
-  engine.store = serve::open_store(options.store);
-  engine.tier.policy = serve::load_policy_of(options.load);
-  if (options.load == "always") engine.tier.host.policy = engine.tier.policy;
+  lesson.store = serve::open_store(options.store);
+  lesson.tier.policy = serve::load_policy_of(options.load);
+  if (options.load == "always") lesson.tier.host.policy = lesson.tier.policy;
 }
 
 void run(Options& options) {
   serve::ServerOptions& server = options.server;
-  server.engine.lesson = lesson_of(options);
-  if (!server.engine.file.empty() && server.engine.lesson != 12) {
+  server.lesson.number = lesson_of(options);
+  if (!server.lesson.file.empty() && server.lesson.number != 12) {
     kv::user_error("--file {}: only lesson 12 has a file; add --lesson 12",
-                   server.engine.file.string());
+                   server.lesson.file.string());
   }
-  if (server.engine.host_blocks > 0 && (server.engine.lesson < 11 || server.engine.lesson > 13)) {
+  if (server.lesson.host_blocks > 0 && (server.lesson.number < 11 || server.lesson.number > 13)) {
     kv::user_error(
         "--host-blocks {}: only lessons 11 to 13 keep blocks in the host's memory; add --lesson 11",
-        server.engine.host_blocks);
+        server.lesson.host_blocks);
   }
   if (!server.kv_events_replay.empty() && server.kv_events.empty()) {
     kv::user_error("--kv-events-replay needs --kv-events");
@@ -175,7 +175,7 @@ void run(Options& options) {
     server.model_name = std::filesystem::canonical(server.model_dir).filename().string();
   }
   server.http.max_body = static_cast<size_t>(options.max_body_mib) << 20;
-  lesson08::ServeOptions& serve = server.engine.serve;
+  lesson08::ServeOptions& serve = server.lesson.serve;
   serve.caching = !options.no_caching;
   serve.scheduler.chunked_prefill = !options.no_chunked_prefill;
   if (options.order == "priority") serve.scheduler.order = lesson08::Order::kPriority;
@@ -190,8 +190,8 @@ void run(Options& options) {
   const kv::Console console;
   console.print("{} on {}, lesson {:02}: {} of {}, {} for a request\n",
                 kv::printable(server.model_name), kv::describe(model.device()),
-                server.engine.lesson, kv::count_of(running.num_blocks(), "block"),
-                kv::count_of(server.engine.block_size, "token"),
+                server.lesson.number, kv::count_of(running.num_blocks(), "block"),
+                kv::count_of(server.lesson.block_size, "token"),
                 kv::count_of(running.max_model_len(), "token"));
   console.print("http://{}  (chat template: {}; Ctrl-C ends it)\n",
                 kv::host_and_port(server.http.host, running.port()), running.chat_template());
@@ -203,7 +203,7 @@ void run(Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  options.server.engine.serve.scheduler.max_tokens_per_pass = 512;
+  options.server.lesson.serve.scheduler.max_tokens_per_pass = 512;
   kv::CommandLine command(
       "An HTTP server with OpenAI's API. The same request gets the same answer, to the bit, "
       "whatever else the server is doing.",
@@ -215,7 +215,7 @@ int main(int argc, char** argv) {
              "of requests that give none; without it each of them gets one of its own, which its "
              "answer tells")
       .between(0, INT64_MAX);
-  add_engine_options(command, options);
+  add_lesson_options(command, options);
   add_api_options(command, options);
   return kv::run_main(command, argc, argv, [&] { run(options); });
 }

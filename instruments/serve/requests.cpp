@@ -95,7 +95,7 @@ void Requests::start(const std::shared_ptr<Exchange>& exchange, const ApiRequest
       num_queued_tokens_ += num_prompt;
       equal_bits_.note(one);
     }
-    engine_->submit(std::move(group));
+    passes_->submit(std::move(group));
   }
 }
 
@@ -127,7 +127,7 @@ void Requests::take(const PassReport& report) {
   if (report.failure.empty()) return;
   failure_ = report.failure;
   while (!choices_.empty()) {
-    fail(choices_.begin()->second.live, ApiError(500, "the engine has failed: " + failure_));
+    fail(choices_.begin()->second.live, ApiError(500, "the server has failed: " + failure_));
   }
 }
 
@@ -167,7 +167,7 @@ void Requests::take_token(const kv::NewToken& token, bool last_of_pass,
   if (const auto equal = equal_bits_.compare(token, ended.has_value())) {
     ++metrics_.equal_bits_checked;
     metrics_.equal_bits_failed += *equal ? 0 : 1;
-    if (!ended) engine_->abort(token.id);
+    if (!ended) passes_->abort(token.id);
   }
   const auto found = choices_.find(token.id);
   if (found == choices_.end()) return;
@@ -195,16 +195,16 @@ void Requests::note_times(Choice& choice, bool last_of_pass, Clock::time_point n
   choice.last_token = now;
 }
 
-/// The choice has its last token. If a stop string has ended it, the engine does not know yet.
-void Requests::complete(Choices::iterator found, bool by_engine) {
+/// The choice has its last token. If a stop string has ended it, its server does not know yet.
+void Requests::complete(Choices::iterator found, bool by_server) {
   const auto& [id, choice] = *found;
   const Answer& answer = choice.live->answer;
-  if (!by_engine) engine_->abort(id);
+  if (!by_server) passes_->abort(id);
   if (auto second = equal_bits_.repeat(id, next_id_)) {
     ++next_id_;
     std::vector<Submission> alone;
     alone.push_back(std::move(*second));
-    engine_->submit(std::move(alone));
+    passes_->submit(std::move(alone));
   }
   ++metrics_.finished[answer.finish_reason(static_cast<int>(id - choice.live->first_id))];
   metrics_.e2e_latency.observe(choice.last_token - choice.live->arrived);
@@ -222,7 +222,7 @@ void Requests::abandon(Live& live) {
     const auto found = choices_.find(id);
     if (found == choices_.end()) continue;
     leave_queue(found->second);
-    engine_->abort(id);
+    passes_->abort(id);
     equal_bits_.forget(id);
     ++metrics_.finished["abort"];
     choices_.erase(found);
@@ -238,9 +238,9 @@ void Requests::fail(std::shared_ptr<Live> live, const ApiError& error) {
   live->exchange->end_stream();
 }
 
-/// Nothing waits for the store but answers that need it: the engine's thread runs on.
+/// Nothing waits for the store but answers that need it: the passes' thread runs on.
 void Requests::flush_all(const PassReport& report) {
-  const EngineState& state = report.pass.state;
+  const LessonState& state = report.pass.state;
   for (const std::shared_ptr<Live>& live : std::exchange(touched_, {})) {
     if (live->answer.needs_store() && live->answer.is_complete()) {
       held_.push_back({live, state.num_puts_issued});

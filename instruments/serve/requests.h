@@ -1,6 +1,6 @@
 #pragma once
 
-// The requests that are being answered. Tokens come from the engine's thread, bytes go to the
+// The requests that are being answered. Tokens come from the passes' thread, bytes go to the
 // clients. The requests of a client that disconnects are aborted. All of it runs on the loop's
 // thread.
 
@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "instruments/serve/api/answer.h"
-#include "instruments/serve/engine_thread.h"
 #include "instruments/serve/equal_bits.h"
 #include "instruments/serve/http/http.h"
 #include "instruments/serve/metrics.h"
+#include "instruments/serve/pass_thread.h"
 
 namespace serve {
 
@@ -33,7 +33,7 @@ class Requests {
   Requests(const kv::Tokenizer& tokenizer, std::vector<int32_t> eos, const RequestLimits& limits,
            Metrics& metrics);
   /// Must be called before the first request.
-  void set_engine(EngineThread* engine) { engine_ = engine; }
+  void set_passes(PassThread* passes) { passes_ = passes; }
 
   /// Throws ApiError (503) if the queue has no room for `num_choices` more requests, or has all the
   /// tokens that it may have.
@@ -43,7 +43,7 @@ class Requests {
              const std::vector<std::vector<int32_t>>& prompts, const AnswerHead& head);
   void take(const PassReport& report);
 
-  /// Why the engine is dead; empty as long as it lives.
+  /// Why the lesson's server is dead; empty as long as it lives.
   const std::string& failure() const { return failure_; }
 
  private:
@@ -70,7 +70,7 @@ class Requests {
   void take_token(const kv::NewToken& token, bool last_of_pass,
                   std::optional<kv::FinishReason> ended, Clock::time_point now);
   void note_times(Choice& choice, bool last_of_pass, Clock::time_point now);
-  void complete(Choices::iterator choice, bool by_engine);
+  void complete(Choices::iterator choice, bool by_server);
   void abandon(Live& live);
   void fail(std::shared_ptr<Live> live, const ApiError& error);
   void flush(Live& live);
@@ -81,7 +81,7 @@ class Requests {
   std::vector<int32_t> eos_;
   RequestLimits limits_;
   Metrics& metrics_;
-  EngineThread* engine_ = nullptr;
+  PassThread* passes_ = nullptr;
   EqualBits equal_bits_;
   Choices choices_;  // by id
   std::vector<std::shared_ptr<Live>> touched_;

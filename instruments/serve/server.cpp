@@ -40,18 +40,18 @@ bool same_secret(const std::string& found, const std::string& wanted) {
   return different == 0;
 }
 
-EngineOptions with_log(EngineOptions options, watch::EventLog& log) {
+LessonOptions with_log(LessonOptions options, watch::EventLog& log) {
   options.serve.on_cache_event = log.sink();
   return options;
 }
 
 RequestLimits with_length(RequestLimits limits, const kv::Model& model,
                           const kv::Tokenizer& tokenizer, const std::filesystem::path& model_dir,
-                          const EngineCore& engine, const EngineOptions& options) {
+                          const LessonServer& server, const LessonOptions& options) {
   const auto positions = static_cast<int>(
       std::min({int64_t{model.config().max_position_embeddings}, tokenizer.config().max_length,
                 int64_t{defaults_of(model_dir).max_length}}));
-  const auto room = static_cast<int>(engine.max_tokens(positions));
+  const auto room = static_cast<int>(server.max_tokens(positions));
   // Without chunks a request that is preempted computes all its tokens again in one pass.
   const lesson08::SchedulerOptions& scheduler = options.serve.scheduler;
   const int fits = scheduler.chunked_prefill ? room : std::min(room, scheduler.max_tokens_per_pass);
@@ -69,8 +69,8 @@ RequestLimits with_length(RequestLimits limits, const kv::Model& model,
 ApiRules rules_of(const ServerOptions& options, int max_model_len) {
   ApiRules rules{.model_name = options.model_name,
                  .defaults = defaults_of(options.model_dir),
-                 .by_priority = options.engine.serve.scheduler.order == lesson08::Order::kPriority,
-                 .has_store = options.engine.store != nullptr,
+                 .by_priority = options.lesson.serve.scheduler.order == lesson08::Order::kPriority,
+                 .has_store = options.lesson.store != nullptr,
                  .prefill = options.prefill,
                  .max_choices = options.limits.max_queued};
   // A template makes more than a token of each two values, as a rule.
@@ -110,12 +110,12 @@ ApiServer::ApiServer(kv::Model& model, const ServerOptions& options)
       options_(options),
       tokenizer_(kv::Tokenizer::load(options.model_dir)),
       chat_template_(options.model_dir, options.chat_template, tokenizer_),
-      engine_(make_engine(model, with_log(options.engine, log_))),
-      limits_(with_length(options.limits, model, tokenizer_, options.model_dir, *engine_,
-                          options.engine)),
+      lesson_(make_server(model, with_log(options.lesson, log_))),
+      limits_(with_length(options.limits, model, tokenizer_, options.model_dir, *lesson_,
+                          options.lesson)),
       rules_(rules_of(options, limits_.max_model_len)),
-      metrics_(options.model_name, limits_.max_model_len, options.engine.block_size,
-               engine_->num_blocks()),
+      metrics_(options.model_name, limits_.max_model_len, options.lesson.block_size,
+               lesson_->num_blocks()),
       requests_(tokenizer_, tokenizer_.with_eos_token(model.config().eos_token_ids), limits_,
                 metrics_),
       http_(options.http, [this](const Shared& exchange) { handle(exchange); }) {
@@ -123,7 +123,7 @@ ApiServer::ApiServer(kv::Model& model, const ServerOptions& options)
     if (!tokenizer_.has(id)) continue;
     longest_token_ = std::max(longest_token_, tokenizer_.token_bytes(id).size());
   }
-  metrics_.store_blocks = engine_->state().store_blocks;
+  metrics_.store_blocks = lesson_->state().store_blocks;
   if (!options.kv_events.empty()) {
     publisher_ =
         std::make_unique<watch::Publisher>(options.kv_events, "", options.kv_events_replay);
@@ -131,8 +131,8 @@ ApiServer::ApiServer(kv::Model& model, const ServerOptions& options)
   const auto on_report = [this](PassReport report) {
     http_.post([this, report = std::move(report)] { take(report); });
   };
-  thread_ = std::make_unique<EngineThread>(*engine_, log_, on_report, publisher_.get());
-  requests_.set_engine(thread_.get());
+  thread_ = std::make_unique<PassThread>(*lesson_, log_, on_report, publisher_.get());
+  requests_.set_passes(thread_.get());
 }
 
 void ApiServer::run(bool with_signals) {
@@ -160,7 +160,7 @@ void ApiServer::begin_drain() {
 void ApiServer::take(const PassReport& report) {
   num_blocks_used_ = report.pass.state.num_blocks_used;
   metrics_.kv_usage = static_cast<double>(report.pass.state.num_blocks_used) /
-                      static_cast<double>(engine_->num_blocks());
+                      static_cast<double>(lesson_->num_blocks());
   requests_.take(report);
   if (!report.cache_events) return;
   new_events_.push_back(*report.cache_events);
@@ -243,7 +243,7 @@ void ApiServer::models(const Shared& exchange) {
       R"("allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,)"
       R"("organization":"*","group":null,"is_blocking":false}}],)"
       R"("chat_template":"{2}","block_size":{3}}})",
-      json_text(options_.model_name), max_model_len(), chat_template(), options_.engine.block_size);
+      json_text(options_.model_name), max_model_len(), chat_template(), options_.lesson.block_size);
   const std::string all = "/v1/models";
   if (exchange->path().size() <= all.size() + 1) {
     return exchange->reply(200, R"({"object":"list","data":[)" + model + "]}");
@@ -321,7 +321,7 @@ void ApiServer::detokenize(const Shared& exchange) {
 
 void ApiServer::generate(const Shared& exchange, Parse parse) {
   if (!requests_.failure().empty()) {
-    throw ApiError(500, "the engine has failed: " + requests_.failure());
+    throw ApiError(500, "the server has failed: " + requests_.failure());
   }
   requests_.check_room(1);
   const ApiRequest request = parse(exchange->body(), rules_);
@@ -372,7 +372,7 @@ void ApiServer::kv_events(const Shared& exchange) {
 
 void ApiServer::kv_snapshot(const Shared& exchange) {
   tell_cache_events();
-  exchange->reply(200, events_.snapshot(options_.engine.block_size, engine_->num_blocks()));
+  exchange->reply(200, events_.snapshot(options_.lesson.block_size, lesson_->num_blocks()));
 }
 
 void ApiServer::page(const Shared& exchange) {

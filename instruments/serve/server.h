@@ -1,7 +1,7 @@
 #pragma once
 
 // The server: its routes, and the two threads that serve them. The loop's thread reads requests,
-// makes prompts and writes answers; the engine's thread runs passes.
+// makes prompts and writes answers; the other one runs passes.
 
 #include <atomic>
 #include <filesystem>
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "instruments/serve/engine_thread.h"
 #include "instruments/serve/events.h"
 #include "instruments/serve/http/http.h"
+#include "instruments/serve/pass_thread.h"
 #include "instruments/serve/requests.h"
 #include "qwen3/model.h"
 
@@ -21,8 +21,8 @@ namespace serve {
 
 struct ServerOptions {
   HttpOptions http = {};
-  EngineOptions engine = {};
-  RequestLimits limits = {};  // but for max_model_len, which the engine gives
+  LessonOptions lesson = {};
+  RequestLimits limits = {};  // but for max_model_len, which the lesson's server gives
   std::string model_name;     // as clients name it
   std::filesystem::path model_dir;
   std::string chat_template = "auto";
@@ -43,7 +43,7 @@ class ApiServer {
 
   int port() const { return http_.port(); }
   int max_model_len() const { return limits_.max_model_len; }
-  int num_blocks() const { return engine_->num_blocks(); }
+  int num_blocks() const { return lesson_->num_blocks(); }
   const std::string& chat_template() const { return chat_template_.name(); }
 
   /// Serves until stop(), or until a signal has drained it (with_signals). Returns normally then.
@@ -92,8 +92,8 @@ class ApiServer {
   kv::Tokenizer tokenizer_;
   ChatTemplate chat_template_;
   size_t longest_token_ = 1;  // bytes
-  watch::EventLog log_;       // the engine's cache tells it
-  std::unique_ptr<EngineCore> engine_;
+  watch::EventLog log_;       // the lesson's server tells it
+  std::unique_ptr<LessonServer> lesson_;
   std::unique_ptr<watch::Publisher> publisher_;
   RequestLimits limits_;
   ApiRules rules_;
@@ -106,7 +106,7 @@ class ApiServer {
   HttpServer http_;
   bool draining_ = false;
   std::atomic<int> num_blocks_used_ = 0;
-  std::unique_ptr<EngineThread> thread_;  // last: it posts to http_
+  std::unique_ptr<PassThread> thread_;  // last: it posts to http_
 };
 
 }  // namespace serve

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
-#include <vector>
 
 namespace lesson03 {
 
@@ -16,11 +15,8 @@ int BlockManager::add_sequence() {
 }
 
 bool BlockManager::extend(int seq, int num_tokens) {
-  const int wanted = table(seq).blocks_to_extend(num_tokens);
-  if (wanted > pool_.num_free()) return false;
-  std::vector<int32_t> blocks(wanted);
-  for (int32_t& id : blocks) id = pool_.allocate().value();
-  tables_.at(seq).extend(num_tokens, blocks);
+  if (table(seq).blocks_to_extend(num_tokens) > pool_.num_free()) return false;
+  for (int32_t& id : tables_.at(seq).extend(num_tokens)) id = pool_.allocate().value();
   return true;
 }
 

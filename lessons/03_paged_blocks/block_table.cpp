@@ -37,15 +37,11 @@ int BlockTable::blocks_to_extend(int num_tokens) const {
   return blocks_for(num_tokens_ + num_tokens, block_size_) - num_blocks();
 }
 
-void BlockTable::extend(int num_tokens, std::span<const int32_t> new_blocks) {
-  const size_t wanted = blocks_to_extend(num_tokens);
-  if (new_blocks.size() != wanted) {
-    throw std::invalid_argument(
-        fmt::format("BlockTable: {} tokens more need {} new blocks, {} are given", num_tokens,
-                    wanted, new_blocks.size()));
-  }
-  block_ids_.insert(block_ids_.end(), new_blocks.begin(), new_blocks.end());
+std::span<int32_t> BlockTable::extend(int num_tokens) {
+  const int new_blocks = blocks_to_extend(num_tokens);
+  block_ids_.resize(num_blocks() + new_blocks);
   num_tokens_ += num_tokens;
+  return std::span(block_ids_).last(new_blocks);
 }
 
 std::vector<int64_t> slot_mapping_of(const kv::PassRows& rows, const BlockTables& tables) {

@@ -37,11 +37,10 @@ class BlockTable {
   /// The number of new blocks that num_tokens more tokens need. Throws std::invalid_argument if
   /// num_tokens is negative, or if the new length does not fit in an int.
   int blocks_to_extend(int num_tokens) const;
-  /// Adds num_tokens tokens. `new_blocks` are the blocks_to_extend() blocks that they need. Throws
-  /// as that function does, and for any other number of blocks; nothing has changed then.
-  void extend(int num_tokens, std::span<const int32_t> new_blocks);
-  /// Reserves capacity: extend() allocates no memory up to num_blocks blocks.
-  void reserve(int num_blocks) { block_ids_.reserve(num_blocks); }
+  /// Adds num_tokens tokens, and returns the entries of the blocks_to_extend() blocks that they
+  /// need for the caller to fill; valid until the next call. Throws as that function does, and if
+  /// there is no memory; nothing has changed then.
+  std::span<int32_t> extend(int num_tokens);
   /// Points logical block `index` at another block. Throws std::out_of_range if the table has no
   /// such block.
   void replace(int index, int32_t block_id) { block_ids_.at(index) = block_id; }

@@ -6,17 +6,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include "check_ref_counts.h"
+
 namespace lesson05 {
 
-/// The steps of an append, planned without changing anything.
+/// An append, planned without changing anything.
 struct BlockManager::Plan {
-  struct Step {
-    int seq;
-    int num_tokens;
-    int new_blocks;
-  };
-  std::vector<Step> steps;   // one for each sequence that grows
-  std::vector<int> copying;  // sequences among them that copy their last block first
+  std::vector<int> copying;  // sequences that copy their last block first
   int64_t num_blocks = 0;    // taken from the pool, for copies and growth
 };
 
@@ -55,12 +51,10 @@ BlockManager::Plan BlockManager::plan(std::span<const Growth> growths) const {
   Plan plan;
   std::set<int> named;
   for (const auto& [seq, num_tokens] : growths) {
-    const int new_blocks = table(seq).blocks_to_extend(num_tokens);
+    plan.num_blocks += table(seq).blocks_to_extend(num_tokens);
     if (!named.insert(seq).second) {
       throw std::invalid_argument(fmt::format("BlockManager: sequence {} is named twice", seq));
     }
-    if (num_tokens > 0) plan.steps.push_back({seq, num_tokens, new_blocks});
-    plan.num_blocks += new_blocks;
   }
   if (tables_.size() > 1) plan.copying = must_copy(growths);  // one sequence shares nothing
   plan.num_blocks += std::ssize(plan.copying);
@@ -75,10 +69,8 @@ bool BlockManager::append(std::span<const Growth> growths) {
   const Plan plan = this->plan(growths);
   if (plan.num_blocks > pool_.num_free()) return false;
   if (!plan.copying.empty()) copy_on_write(plan.copying);
-  for (const auto& [seq, num_tokens, new_blocks] : plan.steps) {
-    std::vector<int32_t> blocks(new_blocks);
-    for (int32_t& id : blocks) id = *pool_.allocate();
-    tables_.at(seq).extend(num_tokens, blocks);
+  for (const auto& [seq, num_tokens] : growths) {
+    for (int32_t& id : tables_.at(seq).extend(num_tokens)) id = *pool_.allocate();
   }
   return true;
 }
@@ -122,27 +114,11 @@ const BlockTable& BlockManager::table(int seq) const {
 }
 
 void BlockManager::check() const {
-  std::vector<int> ref_cnts(pool_.num_blocks(), 0);  // by the tables
+  std::map<int32_t, int> num_tables;
   for (const auto& [seq, table] : tables_) {
-    if (table.num_blocks() != blocks_for(table.num_tokens(), block_size_)) {
-      throw std::logic_error(fmt::format("sequence {} has {} blocks for {} tokens", seq,
-                                         table.num_blocks(), table.num_tokens()));
-    }
-    for (const int32_t id : table.block_ids()) ++ref_cnts.at(id);
+    for (const int32_t id : table.block_ids()) ++num_tables[id];
   }
-  int num_used = 0;
-  for (int32_t id = 0; id < pool_.num_blocks(); ++id) {
-    const int held = ref_cnts[id];
-    num_used += held > 0;
-    if (held != pool_.ref_cnt(id)) {
-      throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", id,
-                                         pool_.ref_cnt(id), held));
-    }
-  }
-  if (num_used != pool_.num_used()) {
-    throw std::logic_error(
-        fmt::format("{} blocks are held, the pool counts {} used", num_used, pool_.num_used()));
-  }
+  check_ref_counts(pool_, num_tables);
 }
 
 }  // namespace lesson05

@@ -58,8 +58,7 @@ class BlockManager {
   int block_size() const { return block_size_; }
   int64_t num_copies() const { return num_copies_; }  // blocks copied on write so far
 
-  /// Throws std::logic_error unless free + used == total, every ref_cnt is the number of tables
-  /// that hold the block, and every table has just the blocks its tokens need.
+  /// Throws std::logic_error unless every ref_cnt is the number of tables that hold the block.
   void check() const;
 
  private:

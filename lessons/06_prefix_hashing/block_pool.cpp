@@ -7,6 +7,22 @@
 
 namespace lesson06 {
 
+void CachePool::check_free(std::span<const int32_t> free) const {
+  index().check();
+  std::vector<bool> is_free(index().num_ids());
+  for (const int32_t id : free) is_free.at(id) = true;
+  for (int32_t id = 0; id < index().num_ids(); ++id) {
+    if (is_free[id] == (ref_cnt(id) <= 0)) continue;
+    throw std::logic_error(fmt::format("block {} has ref count {} and is {}free", id, ref_cnt(id),
+                                       is_free[id] ? "" : "not "));
+  }
+  const auto distinct = std::ranges::count(is_free, true);
+  if (distinct != num_free() || distinct != std::ssize(free)) {
+    throw std::logic_error(
+        fmt::format("{} blocks are free, the pool counts {}", distinct, num_free()));
+  }
+}
+
 BlockPool::BlockPool(int num_blocks, int block_size, PrefixIndex::Check check)
     : index_(num_blocks, block_size, check), ref_cnt_(num_blocks) {
   for (int32_t id = num_blocks - 1; id >= 0; --id) free_.push_back(id);  // block 0 is taken first
@@ -62,16 +78,6 @@ bool BlockPool::reset_prefix_cache() {
   if (num_used() > 0) return false;
   for (int32_t id = 0; id < num_blocks(); ++id) index_.erase(id);
   return true;
-}
-
-void BlockPool::check() const {
-  index_.check();
-  const auto unused = std::ranges::count(ref_cnt_, 0);
-  const bool all_free = std::ranges::all_of(free_, [&](int32_t id) { return ref_cnt(id) == 0; });
-  if (unused != num_free() || !all_free) {
-    throw std::logic_error(
-        fmt::format("{} blocks have no reference, {} are free", unused, num_free()));
-  }
 }
 
 }  // namespace lesson06

@@ -38,8 +38,13 @@ class CachePool {
   virtual PrefixId cache_full_block(int32_t id, const BlockKey& key) = 0;
   /// Forgets all content. Returns false, and changes nothing, if a block is in use.
   virtual bool reset_prefix_cache() = 0;
-  /// Throws std::logic_error if the pool contradicts itself. A pool says which rules it checks.
+  /// Throws std::logic_error if the pool contradicts itself.
   virtual void check() const = 0;
+
+ protected:
+  /// Checks what is true of every pool: its index, and that the blocks it would give out, `free`,
+  /// are just those without a reference, each once.
+  void check_free(std::span<const int32_t> free) const;
 };
 
 /// The block that was freed last is taken first. Allocates nothing after it is made.
@@ -60,9 +65,7 @@ class BlockPool final : public CachePool {
   void free_blocks(std::span<const int32_t> ids) override;
   PrefixId cache_full_block(int32_t id, const BlockKey& key) override;
   bool reset_prefix_cache() override;
-  /// Checks the index, that as many blocks are on the stack as have no reference, and that each of
-  /// those on the stack has none. A block that is there twice while another is lost goes unseen.
-  void check() const override;
+  void check() const override { check_free(free_); }
 
  private:
   int& refs(int32_t id) { return ref_cnt_[id]; }

@@ -6,26 +6,16 @@
 #include <stdexcept>
 #include <utility>
 
+#include "lessons/05_refcount_cow/check_ref_counts.h"
+
 namespace lesson06 {
 
 int64_t num_revived(const CachePool& pool, std::span<const int32_t> hits) {
   return std::ranges::count_if(hits, [&](int32_t block) { return pool.ref_cnt(block) == 0; });
 }
 
-void check_ref_counts(const CachePool& pool, const std::unordered_map<int32_t, int>& num_tables) {
-  for (const auto& [block, count] : num_tables) {
-    if (pool.ref_cnt(block) == count) continue;
-    throw std::logic_error(fmt::format("block {} has ref count {}, but {} tables hold it", block,
-                                       pool.ref_cnt(block), count));
-  }
-  if (static_cast<int>(num_tables.size()) != pool.num_used()) {
-    throw std::logic_error(fmt::format("{} blocks are held, the pool counts {} used",
-                                       num_tables.size(), pool.num_used()));
-  }
-}
-
 KvCacheManager::KvCacheManager(CachePool& pool, const CacheManagerOptions& options)
-    : pool_(&pool), new_blocks_(pool.num_blocks()), options_(options) {}
+    : pool_(&pool), options_(options) {}
 
 BlockKey next_key(const PrefixChain& chain, std::span<const int32_t> tokens,
                   const BlockHashes& hashes, int block_size) {
@@ -63,35 +53,28 @@ std::optional<std::span<const int32_t>> KvCacheManager::allocate_slots(
     }
     BlockTable& table = held->second.table;
     if (table.blocks_to_extend(num_new_tokens) > pool_->num_free()) return std::nullopt;
-    return grow(table, num_new_tokens);
+    const std::span<int32_t> fresh = table.extend(num_new_tokens);
+    pool_->get_new_blocks(fresh);
+    return fresh;
   }
   if (num_blocks_to_allocate(computed, num_new_tokens) > pool_->num_free()) return std::nullopt;
-  BlockTable& table = add(id, computed, num_new_tokens);
+  BlockTable table(block_size());
+  const std::span<int32_t> found = table.extend(computed.num_tokens);
+  if (found.size() != computed.block_ids.size()) {
+    throw std::invalid_argument(
+        fmt::format("KvCacheManager: request {} begins with {} tokens in {} blocks, wanted {}", id,
+                    computed.num_tokens, computed.block_ids.size(), found.size()));
+  }
+  std::ranges::copy(computed.block_ids, found.begin());
+  const std::span<int32_t> fresh = table.extend(num_new_tokens);
+  requests_.emplace(id, Request{std::move(table), computed.chain});  // its entries stay in place
   // Nothing can fail from here on, so no block is taken that isn't in a table.
   pool_->touch(computed.block_ids);  // pins them before new blocks are taken
-  return grow(table, num_new_tokens);
-}
-
-/// Adds a request that begins with `computed`, and checks that it can get num_new_tokens more. The
-/// caller takes the references.
-BlockTable& KvCacheManager::add(int64_t id, const ComputedBlocks& computed, int num_new_tokens) {
-  BlockTable table(block_size());
-  table.reserve(pool_->num_blocks());  // the whole pool: a table that grows allocates nothing
-  table.extend(computed.num_tokens, computed.block_ids);
-  table.blocks_to_extend(num_new_tokens);  // throws for an invalid number
-  const auto added = requests_.emplace(id, Request{std::move(table), computed.chain}).first;
+  pool_->get_new_blocks(fresh);
   if (computed.num_queried > 0) {
     stats_ = {stats_.requests + 1, stats_.queries + computed.num_queried,
               stats_.hits + computed.num_tokens};
   }
-  return added->second.table;
-}
-
-/// Cannot fail: the blocks are free, and the table has room for them.
-std::span<const int32_t> KvCacheManager::grow(BlockTable& table, int num_tokens) {
-  const auto fresh = std::span(new_blocks_).first(table.blocks_to_extend(num_tokens));
-  pool_->get_new_blocks(fresh);
-  table.extend(num_tokens, fresh);
   return fresh;
 }
 
@@ -152,22 +135,17 @@ int64_t KvCacheManager::num_slots_used() const {
   return int64_t{pool_->num_used()} * block_size() - empty;
 }
 
-void KvCacheManager::count_tables(std::unordered_map<int32_t, int>& num_tables) const {
+void KvCacheManager::count_tables(NumTables& num_tables) const {
   for (const auto& [id, request] : requests_) {
-    const BlockTable& table = request.table;
-    if (table.num_blocks() != blocks_for(table.num_tokens(), block_size())) {
-      throw std::logic_error(fmt::format("request {} has {} blocks for {} tokens", id,
-                                         table.num_blocks(), table.num_tokens()));
-    }
-    for (const int32_t block : table.block_ids()) ++num_tables[block];
+    for (const int32_t block : request.table.block_ids()) ++num_tables[block];
   }
 }
 
 void KvCacheManager::check() const {
   pool_->check();
-  std::unordered_map<int32_t, int> num_tables;
+  NumTables num_tables;
   count_tables(num_tables);
-  check_ref_counts(*pool_, num_tables);
+  lesson05::check_ref_counts(*pool_, num_tables);
 }
 
 }  // namespace lesson06

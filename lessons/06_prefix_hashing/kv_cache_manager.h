@@ -17,6 +17,8 @@ namespace lesson06 {
 
 using lesson03::blocks_for;
 using lesson03::BlockTable;
+/// The number of tables that hold a block, of each block that is in one.
+using NumTables = std::unordered_map<int32_t, int>;
 
 /// The leading blocks of a request that are in the cache: what the key of the next block depends
 /// on.
@@ -65,10 +67,9 @@ class KvCacheManager {
   ComputedBlocks get_computed_blocks(std::span<const int32_t> tokens, BlockHashes& hashes) const;
 
   /// Gives a request slots for num_new_tokens more tokens. A request without blocks begins with
-  /// `computed`; nothing may change between that lookup and this call. Returns the new blocks; the
-  /// next call overwrites the span. Returns no value if too few blocks are free, where a hit on a
-  /// free block needs that block, too. Then nothing has changed, not even the order of the free
-  /// blocks.
+  /// `computed`; nothing may change between that lookup and this call. Returns the new blocks, in
+  /// the request's table. Returns no value if too few blocks are free, where a hit on a free block
+  /// needs that block, too. Then nothing has changed, not even the order of the free blocks.
   std::optional<std::span<const int32_t>> allocate_slots(int64_t id, int num_new_tokens,
                                                          const ComputedBlocks& computed = kNone);
 
@@ -100,10 +101,9 @@ class KvCacheManager {
   // Statistics and checks.
   /// Since the last reset.
   const PrefixCacheStats& prefix_cache_stats() const { return stats_; }
-  /// Counts the tables that hold each block. Throws std::logic_error unless every table has just
-  /// the blocks that its tokens fill.
-  void count_tables(std::unordered_map<int32_t, int>& num_tables) const;
-  /// Throws std::logic_error unless the pool, its counts and all tables are sound.
+  /// Counts the tables that hold each block.
+  void count_tables(NumTables& num_tables) const;
+  /// Throws std::logic_error unless the pool is sound, and its counts are those of the tables.
   void check() const;
 
  private:
@@ -111,11 +111,8 @@ class KvCacheManager {
     BlockTable table;
     PrefixChain chain;
   };
-  BlockTable& add(int64_t id, const ComputedBlocks& computed, int num_new_tokens);
-  std::span<const int32_t> grow(BlockTable& table, int num_tokens);
 
   CachePool* pool_;
-  std::vector<int32_t> new_blocks_;  // [pool's num_blocks], of which a call uses the first ones
   CacheManagerOptions options_;
   std::unordered_map<int64_t, Request> requests_;
   PrefixCacheStats stats_;
@@ -123,7 +120,5 @@ class KvCacheManager {
 
 /// Free blocks among those that were found. A hit on a free block takes it from the others.
 int64_t num_revived(const CachePool& pool, std::span<const int32_t> hits);
-/// Throws std::logic_error unless each block's ref_cnt is the number of tables that hold it.
-void check_ref_counts(const CachePool& pool, const std::unordered_map<int32_t, int>& num_tables);
 
 }  // namespace lesson06

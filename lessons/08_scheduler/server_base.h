@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "step.h"
 
@@ -55,7 +54,7 @@ class ServerBase {
         max_seq_len_(options.engine.max_seq_len),
         chooser_(model, serve.choose_on_device),
         padding_(options.block_size) {
-    padding_.extend(1, std::vector<int32_t>{lesson07::BlockPool::kNullBlock});
+    padding_.extend(1).front() = lesson07::BlockPool::kNullBlock;
   }
 
   kv::Model& model_;

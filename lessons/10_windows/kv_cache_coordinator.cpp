@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <unordered_map>
 #include <utility>
 
 #include "common/defer.h"
+#include "lessons/05_refcount_cow/check_ref_counts.h"
 
 namespace lesson10 {
 namespace {
@@ -26,8 +26,7 @@ KvCacheCoordinator::KvCacheCoordinator(BlockPool& pool, std::vector<KvCacheGroup
       groups_(std::move(groups)),
       caching_(options.caching),
       max_new_tokens_(max_new_tokens),
-      full_(pool, options),
-      new_blocks_(pool.num_blocks()) {
+      full_(pool, options) {
   if (groups_.empty() || groups_[0].window != 0) {
     throw std::invalid_argument("KvCacheCoordinator: wanted a group 0, and no window for it");
   }
@@ -94,29 +93,27 @@ std::optional<std::span<const int32_t>> KvCacheCoordinator::start(int64_t id, in
   if (num_new_blocks * num_groups() + revived > pool_->num_free()) return std::nullopt;
   bool done = false;
   const kv::Defer undo{[&] {
+    if (done) return;
+    if (full_.holds(id)) full_.free(id);
     for (SlidingWindowManager& group : sliding_) {
-      if (!done) group.forget(id);
+      if (group.holds(id)) group.free(id);
     }
   }};
+  // Hits of all groups are pinned before new blocks are taken.
   for (size_t i = 0; i < sliding_.size(); ++i) sliding_[i].add(id, hits_of(computed, i + 1));
   ComputedBlocks in_full = computed;
   in_full.block_ids.resize(num_hits);
-  full_.allocate_slots(id, 0, in_full);
+  const auto fresh = extend(id, num_new_tokens, in_full);
   done = true;
-  // Hits of all groups are pinned before anything else is taken.
-  for (SlidingWindowManager& group : sliding_) group.touch(id);
-  return extend(id, num_new_tokens);
+  return fresh;
 }
 
 /// Takes new blocks for each group; the pool has them.
-std::optional<std::span<const int32_t>> KvCacheCoordinator::extend(int64_t id, int num_new_tokens) {
-  const auto full = full_.allocate_slots(id, num_new_tokens);
-  const auto fresh = std::span(new_blocks_).first(full->size());
-  for (SlidingWindowManager& group : sliding_) {
-    pool_->get_new_blocks(fresh);
-    group.extend(id, num_new_tokens, fresh);
-  }
-  return full;
+std::optional<std::span<const int32_t>> KvCacheCoordinator::extend(int64_t id, int num_new_tokens,
+                                                                   const ComputedBlocks& in_full) {
+  const auto fresh = full_.allocate_slots(id, num_new_tokens, in_full);
+  for (SlidingWindowManager& group : sliding_) group.extend(id, num_new_tokens);
+  return fresh;
 }
 
 void KvCacheCoordinator::cache_blocks(int64_t id, std::span<const int32_t> tokens,
@@ -170,10 +167,10 @@ int KvCacheCoordinator::first_block(int64_t id, int group) const {
 
 void KvCacheCoordinator::check() const {
   pool_->check();
-  std::unordered_map<int32_t, int> num_tables;
+  lesson06::NumTables num_tables;
   full_.count_tables(num_tables);
   for (const SlidingWindowManager& group : sliding_) group.count_tables(num_tables);
-  lesson06::check_ref_counts(*pool_, num_tables);
+  lesson05::check_ref_counts(*pool_, num_tables);
 }
 
 }  // namespace lesson10

@@ -39,7 +39,8 @@ class KvCacheCoordinator {
 
   /// First gives back the blocks that have fallen out of the request's windows: all its tokens that
   /// have a slot are computed by now. Blocks that become free by this count as free. Returns group
-  /// 0's new blocks.
+  /// 0's new blocks. If memory runs out, a request that begins holds nothing, and one that grows
+  /// has to be freed: some of its groups may have grown.
   std::optional<std::span<const int32_t>> allocate_slots(
       int64_t id, int num_new_tokens, const ComputedBlocks& computed = lesson06::kNone);
 
@@ -70,7 +71,8 @@ class KvCacheCoordinator {
   std::optional<std::span<const int32_t>> grow(int64_t id, int num_new_tokens);
   std::optional<std::span<const int32_t>> start(int64_t id, int num_new_tokens,
                                                 const ComputedBlocks& computed);
-  std::optional<std::span<const int32_t>> extend(int64_t id, int num_new_tokens);
+  std::optional<std::span<const int32_t>> extend(int64_t id, int num_new_tokens,
+                                                 const ComputedBlocks& in_full = lesson06::kNone);
 
   BlockPool* pool_;
   std::vector<KvCacheGroup> groups_;
@@ -78,7 +80,6 @@ class KvCacheCoordinator {
   int max_new_tokens_;
   KvCacheManager full_;                        // of group 0
   std::vector<SlidingWindowManager> sliding_;  // [num_groups - 1], of group 1 and after
-  std::vector<int32_t> new_blocks_;            // [pool's num_blocks], of which extend() uses some
 };
 
 }  // namespace lesson10

@@ -53,10 +53,9 @@ void SlidingWindowManager::add(int64_t id, std::span<const int32_t> entries) {
   // Null blocks are at the front and nowhere else.
   const auto num_null = static_cast<int>(std::ranges::count(entries, kNull));
   Request added{.table = BlockTable(pool_->block_size()), .num_null = num_null, .num_cached = size};
-  // Enough, as group 0's table is as long and has no null blocks.
-  added.table.reserve(pool_->num_blocks());
-  added.table.extend(size * pool_->block_size(), entries);
+  std::ranges::copy(entries, added.table.extend(size * pool_->block_size()).begin());
   requests_.emplace(id, std::move(added));
+  pool_->touch(entries.subspan(num_null));
 }
 
 std::span<const int32_t> SlidingWindowManager::skipped_blocks(int64_t id, int num_computed) const {
@@ -86,14 +85,13 @@ void SlidingWindowManager::free(int64_t id) {
   requests_.erase(id);
 }
 
-void SlidingWindowManager::count_tables(std::unordered_map<int32_t, int>& num_tables) const {
+void SlidingWindowManager::count_tables(lesson06::NumTables& num_tables) const {
   for (const auto& [id, of] : requests_) {
     const bool all_null = std::ranges::all_of(of.table.block_ids().first(of.num_null),
                                               [](int32_t block) { return block == kNull; });
-    if (of.table.num_blocks() != blocks_for(of.table.num_tokens(), pool_->block_size()) ||
-        !all_null) {
-      throw std::logic_error(fmt::format("request {} has {} blocks for {} tokens in group {}", id,
-                                         of.table.num_blocks(), of.table.num_tokens(), group_));
+    if (!all_null) {
+      throw std::logic_error(fmt::format("request {} of group {} holds one of its first {} blocks",
+                                         id, group_, of.num_null));
     }
     for (const int32_t block : held_blocks(of)) ++num_tables[block];
   }

@@ -36,14 +36,11 @@ class SlidingWindowManager {
   std::vector<int32_t> find_longest_cache_hit(std::span<const int32_t> full,
                                               int64_t& num_refused) const;
 
-  /// Adds a request with these table entries. Takes no references yet. After this, a request that
-  /// grows allocates no memory.
+  /// Adds a request that begins with these table entries, and takes their references.
   void add(int64_t id, std::span<const int32_t> entries);
-  /// Takes the references of a request that was added.
-  void touch(int64_t id) { pool_->touch(held_blocks(request(id))); }
-  /// Adds num_tokens tokens, in these new blocks.
-  void extend(int64_t id, int num_tokens, std::span<const int32_t> new_blocks) {
-    requests_.at(id).table.extend(num_tokens, new_blocks);
+  /// Adds num_tokens tokens, in new blocks. If there is no memory, nothing has changed.
+  void extend(int64_t id, int num_tokens) {
+    pool_->get_new_blocks(requests_.at(id).table.extend(num_tokens));
   }
 
   /// The blocks still held that no later query needs once num_computed tokens are computed.
@@ -57,15 +54,14 @@ class SlidingWindowManager {
 
   /// Drops the request's references and forgets it. Allocates nothing.
   void free(int64_t id);
-  /// Forgets a request whose references were never taken.
-  void forget(int64_t id) { requests_.erase(id); }
 
+  bool holds(int64_t id) const { return requests_.contains(id); }
   /// The request's table; its entries before first_block() are null blocks.
   const BlockTable& table(int64_t id) const { return request(id).table; }
   int first_block(int64_t id) const { return request(id).num_null; }
-  /// Throws std::logic_error unless each table has null blocks in front and blocks after them, as
-  /// many as its tokens fill. Counts the tables that hold each block.
-  void count_tables(std::unordered_map<int32_t, int>& num_tables) const;
+  /// Counts the tables that hold each block, without the null block. Throws std::logic_error if a
+  /// table has other blocks where there are null blocks.
+  void count_tables(lesson06::NumTables& num_tables) const;
 
  private:
   struct Request {

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <unordered_map>
+
+#include "lessons/05_refcount_cow/check_ref_counts.h"
 
 namespace lesson11 {
 
@@ -210,7 +211,7 @@ void HostTierManager::finish_loads() {
 void HostTierManager::check() const {
   device_.check();
   host_.check();
-  std::unordered_map<int32_t, int> num_holders;
+  lesson06::NumTables num_holders;
   count_tables(num_holders);
   for (const Load& load : loads_) {
     for (const int32_t block : load.block_ids) ++num_holders[block];
@@ -219,7 +220,7 @@ void HostTierManager::check() const {
                                          load.tokens.size()));
     }
   }
-  check_ref_counts(device_, num_holders);
+  lesson05::check_ref_counts(device_, num_holders);
 }
 
 }  // namespace lesson11

@@ -14,6 +14,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -113,10 +114,9 @@ void measure_model(const Options& options, Results& r) {
   constexpr int kBlockSize = 16;
   const int num_blocks = lesson03::blocks_for(room, kBlockSize);
   lesson03::PagedKvCache cache(model.config(), model.stream(), num_blocks, kBlockSize);
-  std::vector<int32_t> block_ids(num_blocks);
-  std::iota(block_ids.begin(), block_ids.end(), 0);
   lesson03::BlockTable table(kBlockSize);
-  table.extend(room, block_ids);
+  const std::span<int32_t> block_ids = table.extend(room);
+  std::iota(block_ids.begin(), block_ids.end(), 0);
   lesson04::PagedCacheAttention attention(model.config(), cache);
   kv::DeviceBuffer token(model.device(), sizeof(int32_t));
   std::vector<int32_t> tokens;

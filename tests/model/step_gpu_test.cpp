@@ -45,12 +45,12 @@ struct Paged {
     lesson03::BlockTables pointers;
     tables.reserve(lengths.size());
     for (size_t seq = 0; seq < lengths.size(); ++seq) {
-      std::vector<int32_t> ids;
-      for (int i = 0; i < lesson03::blocks_for(lengths[seq], kBlockSize); ++i) {
-        ids.push_back(static_cast<int32_t>(lengths.size()) * (kRoom / kBlockSize - 1 - i) +
-                      static_cast<int32_t>(seq));
+      const auto num_seqs = static_cast<int32_t>(lengths.size());
+      int32_t next = num_seqs * (kRoom / kBlockSize) + static_cast<int32_t>(seq);
+      for (int32_t& id : tables.emplace_back(kBlockSize).extend(lengths[seq])) {
+        next -= num_seqs;
+        id = next;
       }
-      tables.emplace_back(kBlockSize).extend(lengths[seq], ids);
       pointers.push_back(&tables.back());
     }
     attention.set_tables(pointers);

@@ -11,8 +11,8 @@ using namespace serve_test;
 
 TEST_CASE("http: a watcher attaches late, and has what is in the cache, and all that follows") {
   serve::ServerOptions options = serve_test::options();
-  options.engine.num_blocks = 24;
-  options.engine.block_size = 4;
+  options.lesson.num_blocks = 24;
+  options.lesson.block_size = 4;
   auto running = std::make_unique<Running>(options);
   const auto ask = [&](int first) {
     const json request{{"prompt", tokens_from(first, 40)}, {"max_tokens", 1}};
@@ -64,7 +64,7 @@ TEST_CASE("http: a watcher attaches late, and has what is in the cache, and all 
 
 TEST_CASE("http: what happens to the cache, live, and what was missed") {
   serve::ServerOptions options = serve_test::options();
-  options.engine.block_size = 4;
+  options.lesson.block_size = 4;
   Running running(options);
   Client reader(running.port());
   reader.send(get("/kv_events"));

@@ -81,10 +81,10 @@ void check_same(const Answers& found, const Answers& wanted, const std::vector<j
 
 serve::ServerOptions small_pool() {
   serve::ServerOptions options = serve_test::options();
-  options.engine.block_size = 4;
-  options.engine.num_blocks = 40;
-  options.engine.max_model_len = 120;
-  options.engine.serve.scheduler.max_tokens_per_pass = 48;
+  options.lesson.block_size = 4;
+  options.lesson.num_blocks = 40;
+  options.lesson.max_model_len = 120;
+  options.lesson.serve.scheduler.max_tokens_per_pass = 48;
   return options;
 }
 
@@ -103,20 +103,20 @@ TEST_CASE("equal bytes: alone, and among others with preemptions, chunks and hit
   }
   {
     serve::ServerOptions options = serve_test::options();
-    options.engine.serve.scheduler.chunked_prefill = false;
-    options.engine.serve.caching = false;
+    options.lesson.serve.scheduler.chunked_prefill = false;
+    options.lesson.serve.caching = false;
     check_same(together(Running(options), requests), wanted, requests);
   }
 }
 
-TEST_CASE("equal bytes: on every lesson's engine") {
+TEST_CASE("equal bytes: on every lesson's server") {
   const std::vector<json> requests = mixed(16);
   const Answers wanted = one_by_one(Running(), requests);
   for (const int lesson : {9, 10, 11, 12, 14}) {  // 14 without --kv-dtype fp8
     CAPTURE(lesson);
     serve::ServerOptions options = small_pool();
-    options.engine.lesson = lesson;
-    options.engine.host_blocks = 64;
+    options.lesson.number = lesson;
+    options.lesson.host_blocks = 64;
     Running running(options);
     check_same(together(running, requests), wanted, requests);
     CHECK(running.becomes_idle());
@@ -127,8 +127,8 @@ TEST_CASE("serve: what the host's memory gives is counted apart, and all counts 
   for (const int lesson : {8, 11, 12}) {
     CAPTURE(lesson);
     serve::ServerOptions options = small_pool();
-    options.engine.lesson = lesson;
-    options.engine.host_blocks = 400;
+    options.lesson.number = lesson;
+    options.lesson.host_blocks = 400;
     options.tell_cached = true;
     Running running(options);
     int64_t looked_up = 0, found = 0;

@@ -215,7 +215,7 @@ TEST_CASE("http: limits of headers, bodies, connections and time") {
 
 TEST_CASE("http: a full queue refuses before it reads the prompt, and says when to come again") {
   serve::ServerOptions options = serve_test::options();
-  options.engine.serve.scheduler.max_running = 1;
+  options.lesson.serve.scheduler.max_running = 1;
   options.limits.max_queued = 2;
   Running running(options);
   Client first(running.port()), second(running.port()), third(running.port());
@@ -239,8 +239,8 @@ TEST_CASE("http: a full queue refuses before it reads the prompt, and says when 
 
 TEST_CASE("http: without chunks a request has room for the tokens of one pass") {
   serve::ServerOptions options = serve_test::options();
-  options.engine.serve.scheduler.chunked_prefill = false;
-  options.engine.serve.scheduler.max_tokens_per_pass = 32;
+  options.lesson.serve.scheduler.chunked_prefill = false;
+  options.lesson.serve.scheduler.max_tokens_per_pass = 32;
   Running running(options);
   // Both would be longer: the first has no limit, and the second has three answers.
   const json chat = {{"messages", {{{"role", "user"}, {"content", "Once upon a time"}}}},
@@ -257,7 +257,7 @@ TEST_CASE("http: without chunks a request has room for the tokens of one pass") 
   CHECK(running.becomes_idle());
 }
 
-TEST_CASE("http: when the engine fails, each request gets an error, and /health is 503") {
+TEST_CASE("http: when the server fails, each request gets an error, and /health is 503") {
   const kvtest::TempDir folder;
   std::filesystem::copy(KV_SOURCE_DIR "/models/tiny", folder.path());
   {  // The last weight is one of the last norm's, so that all logits are NaN.
@@ -279,7 +279,7 @@ TEST_CASE("http: when the engine fails, each request gets an error, and /health 
     for (Client* client : {&first, &second}) {
       const Client::Reply reply = client->reply();
       CHECK(reply.status == (stream && reply.body.starts_with("data: ") ? 200 : 500));
-      CHECK(reply.body.find("the engine has failed: logit 0 is") != std::string::npos);
+      CHECK(reply.body.find("the server has failed: logit 0 is") != std::string::npos);
     }
     CHECK(ask(server.port(), get("/health")).status == 503);
     server.stop();
@@ -289,7 +289,7 @@ TEST_CASE("http: when the engine fails, each request gets an error, and /health 
 
 TEST_CASE("http: a client that goes takes its request along, at every point of a stream") {
   Running running;
-  running.complete({{"prompt", "Once"}, {"max_tokens", 1}});  // the engine has all its threads then
+  running.complete({{"prompt", "Once"}, {"max_tokens", 1}});  // the model has all its threads then
   CHECK(running.becomes_idle());
   const int descriptors = num_descriptors(), threads = num_threads();
   const std::string request =

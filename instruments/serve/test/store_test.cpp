@@ -40,11 +40,11 @@ std::vector<json> mixed(int count) {
 
 serve::ServerOptions over(const Store& store) {
   serve::ServerOptions options = serve_test::options();
-  options.engine.lesson = 13;
-  options.engine.store = store;
-  options.engine.block_size = 8;
-  options.engine.tier.policy = lesson11::LoadPolicy::kAlways;
-  options.engine.tier.host.policy = lesson11::LoadPolicy::kAlways;
+  options.lesson.number = 13;
+  options.lesson.store = store;
+  options.lesson.block_size = 8;
+  options.lesson.tier.policy = lesson11::LoadPolicy::kAlways;
+  options.lesson.tier.host.policy = lesson11::LoadPolicy::kAlways;
   return options;
 }
 
@@ -188,14 +188,14 @@ TEST_CASE("store: servers with and without the secret, and one that never loads,
   { CHECK(one_by_one(Running(over(store)), requests) == wanted); }
   serve::ServerOptions options = over(store);
   SUBCASE("a secret") {
-    options.engine.tier.shared.secret = "of the servers";
+    options.lesson.tier.shared.secret = "of the servers";
     const Running second(options);
     CHECK(one_by_one(second, requests) == wanted);
     CHECK(blocks(second, "damaged") > 0);
     CHECK(blocks(second, "fetched") == 0);
   }
   SUBCASE("--load never") {
-    options.engine.tier.policy = serve::load_policy_of("never");
+    options.lesson.tier.policy = serve::load_policy_of("never");
     const Running second(options);
     CHECK(one_by_one(second, requests) == wanted);
     CHECK(blocks(second, "queried") == 0);
@@ -285,7 +285,7 @@ TEST_CASE("prefill: the answer has one token, and leaves when the store has the 
 TEST_CASE("prefill: an answer waits for a slow store, and no other request does") {
   const auto store = std::make_shared<SlowStore>(true);
   serve::ServerOptions options = over(store);
-  options.engine.tier.policy = lesson11::LoadPolicy::kNever;  // a lookup waits for the store, too
+  options.lesson.tier.policy = lesson11::LoadPolicy::kNever;  // a lookup waits for the store, too
   Running server(options);
   const kv::Defer answers{[&] { store->answer(); }};  // before the server waits for it
   json request{{"prompt", tokens_from(300, 40)}, {"max_tokens", 4}};

@@ -188,7 +188,7 @@ inline serve::ServerOptions options() {
   options.model_dir = KV_SOURCE_DIR "/models/tiny";
   options.model_name = "tiny";
   options.page = KV_SOURCE_DIR "/instruments/serve/page/index.html";
-  options.engine.num_blocks = 256;
+  options.lesson.num_blocks = 256;
   options.drain_seconds = 10;
   return options;
 }

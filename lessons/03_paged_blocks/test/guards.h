@@ -284,7 +284,7 @@ void check_model_in_debug_pool(kv::Model& model) {
     lesson03::fill_blocks(cache, 0xFF, model.stream());
     Attention attention(model.config(), cache);
     lesson03::BlockTable table(4);
-    table.extend(14, block_ids);
+    std::ranges::copy(block_ids, table.extend(14).begin());
     std::vector<float> all;
     int computed = 0;
     for (const int known : {4, 11, 12, 13, 14}) {

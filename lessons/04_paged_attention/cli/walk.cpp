@@ -181,7 +181,7 @@ ModelWalk walk_prompt(kv::Model& model, std::span<const int32_t> prompt, int blo
     std::swap(result.block_table[i - 1], result.block_table[rng() % i]);
   }
   lesson03::BlockTable table(block_size);
-  table.extend(num_tokens, result.block_table);
+  std::ranges::copy(result.block_table, table.extend(num_tokens).begin());
 
   PagedKvCache cache(config, model.stream(), table.num_blocks(), block_size);
   WalkingAttention attention(model, cache, table, layer, head);

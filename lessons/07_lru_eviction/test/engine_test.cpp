@@ -67,8 +67,7 @@ TEST_CASE("poison makes a stale read visible") {
   lesson03::fill_blocks(cache, 0, model.stream());
   lesson04::PagedCacheAttention attention(model.config(), cache);
   lesson03::BlockTable table(16);
-  const std::vector<int32_t> ids{2, 1};
-  table.extend(20, ids);
+  std::ranges::copy(std::vector<int32_t>{2, 1}, table.extend(20).begin());
   const std::vector<int32_t> stale{2};
   const lesson05::BlockRegions regions = lesson05::regions_of(cache, model.stream());
   lesson07::poison_blocks({.regions = &regions, .block_ids = stale}, model.stream());

@@ -6,8 +6,8 @@
 
 #include "common/error.h"
 #include "lessons/06_prefix_hashing/test/requests.h"
+#include "pooled_scheduler.h"
 #include "scheduler.h"
-#include "server.h"
 
 namespace {
 
@@ -16,12 +16,12 @@ using lesson06_test::range;
 using lesson08::Order;
 using lesson08_test::Chunks;
 using lesson08_test::Ids;
-using lesson08_test::Server;
+using lesson08_test::PooledScheduler;
 
 }  // namespace
 
 TEST_CASE("a prompt runs, then one token of each pass") {
-  Server s(8, 4);
+  PooledScheduler s(8, 4);
   s.submit(1, range(0, 6), 10);
   CHECK(s.waiting() == Ids{1});
   CHECK(s.step() == Chunks{{1, 6}});
@@ -36,7 +36,7 @@ TEST_CASE("a prompt runs, then one token of each pass") {
 }
 
 TEST_CASE("the token budget: requests as they started, prompts in chunks") {
-  Server s(64, 4, {.max_tokens_per_pass = 10, .max_chunk = 8});
+  PooledScheduler s(64, 4, {.max_tokens_per_pass = 10, .max_chunk = 8});
   s.submit(1, range(0, 5), 10);
   s.submit(2, range(100, 120), 10);
   CHECK(s.step() == Chunks{{1, 5}, {2, 5}});
@@ -46,7 +46,7 @@ TEST_CASE("the token budget: requests as they started, prompts in chunks") {
 }
 
 TEST_CASE("without chunked prefill a prompt runs in one pass, or waits") {
-  Server s(64, 4, {.max_tokens_per_pass = 10, .chunked_prefill = false});
+  PooledScheduler s(64, 4, {.max_tokens_per_pass = 10, .chunked_prefill = false});
   s.submit(1, range(0, 6), 5);
   s.submit(2, range(100, 109), 2);
   s.submit(3, range(200, 201), 2);
@@ -56,13 +56,13 @@ TEST_CASE("without chunked prefill a prompt runs in one pass, or waits") {
   CHECK_THROWS_WITH_AS(s.submit(4, range(0, 9), 3),
                        doctest::Contains("may run 11 tokens in one pass, the budget is 10"),
                        kv::UserError);
-  CHECK_THROWS_AS(Server(4, 4, {.max_chunk = 2, .chunked_prefill = false}), kv::UserError);
+  CHECK_THROWS_AS(PooledScheduler(4, 4, {.max_chunk = 2, .chunked_prefill = false}), kv::UserError);
 }
 
 // vLLM #35541, #39734: a request waited forever for 63 blocks of 49, and so did every request
 // after it.
 TEST_CASE("a request that can never fit is refused when it is submitted, with both numbers") {
-  Server s(49, 16);
+  PooledScheduler s(49, 16);
   CHECK_THROWS_WITH_AS(s.submit(7, range(0, 900), 101),
                        doctest::Contains("request 7 needs 63 blocks, the pool has 49"),
                        kv::UserError);
@@ -71,12 +71,12 @@ TEST_CASE("a request that can never fit is refused when it is submitted, with bo
                        kv::UserError);
   CHECK_THROWS_AS(s.submit(9, {}, 1), kv::UserError);
   CHECK_THROWS_AS(s.submit(9, range(0, 3), 0), kv::UserError);
-  CHECK_THROWS_AS(Server(1, 1, {.max_tokens_per_pass = 0}), kv::UserError);
+  CHECK_THROWS_AS(PooledScheduler(1, 1, {.max_tokens_per_pass = 0}), kv::UserError);
   s.check();
 }
 
 TEST_CASE("the gate counts all known tokens, and what is found in use costs nothing") {
-  Server s(6, 4);
+  PooledScheduler s(6, 4);
   s.submit(1, range(0, 12), 12);
   CHECK(s.step() == Chunks{{1, 12}});
   s.submit(2, range(0, 20), 4);  // three of its five blocks are there and in use
@@ -91,7 +91,7 @@ TEST_CASE("the gate counts all known tokens, and what is found in use costs noth
 
 // If others overtook it while it waits, they would evict what it has computed.
 TEST_CASE("the last one is preempted, waits at the front, and finds its own blocks again") {
-  Server s(4, 4);
+  PooledScheduler s(4, 4);
   s.submit(1, range(0, 8), 8);
   s.submit(2, range(100, 107), 8);
   s.submit(3, range(200, 203), 2);
@@ -109,7 +109,7 @@ TEST_CASE("the last one is preempted, waits at the front, and finds its own bloc
 
 // vLLM #41951: by priority, a preempted request was overtaken by others of its own priority.
 TEST_CASE("by priority, only a higher priority overtakes a preempted request") {
-  Server s(4, 4, {.order = Order::kPriority});
+  PooledScheduler s(4, 4, {.order = Order::kPriority});
   s.submit(1, range(0, 8), 8, {.priority = 0});
   s.submit(2, range(100, 107), 8, {.priority = 1});
   s.submit(3, range(200, 203), 2, {.priority = 1});
@@ -123,7 +123,7 @@ TEST_CASE("by priority, only a higher priority overtakes a preempted request") {
 
 // vLLM #23347: a request was scheduled and then preempted in one step, and was in both lists.
 TEST_CASE("a victim that has its chunk already leaves the batch once, and its budget is free") {
-  Server s(4, 4, {.order = Order::kPriority});
+  PooledScheduler s(4, 4, {.order = Order::kPriority});
   s.submit(1, range(0, 6), 8, {.priority = 5});  // less important, and first in the running queue
   CHECK(s.step() == Chunks{{1, 6}});
   s.submit(2, range(100, 108), 8);
@@ -137,8 +137,8 @@ TEST_CASE("a victim that has its chunk already leaves the batch once, and its bu
 }
 
 TEST_CASE("a victim's tokens go back to the budget, and those after it get them") {
-  Server s(4, 4,
-           {.max_tokens_per_pass = 4, .full_sequence_must_fit = false, .order = Order::kPriority});
+  PooledScheduler s(
+      4, 4, {.max_tokens_per_pass = 4, .full_sequence_must_fit = false, .order = Order::kPriority});
   s.submit(1, range(0, 3), 8, {.priority = 5});
   CHECK(s.step() == Chunks{{1, 3}});
   s.submit(2, range(100, 104), 8);
@@ -149,7 +149,7 @@ TEST_CASE("a victim's tokens go back to the budget, and those after it get them"
   // 1 takes one of 4 tokens, and gives it back: 2 takes one, and three are left.
   CHECK(s.step() == Chunks{{2, 1}, {3, 3}});
 
-  Server cut(
+  PooledScheduler cut(
       3, 4, {.max_tokens_per_pass = 4, .full_sequence_must_fit = false, .order = Order::kPriority});
   cut.submit(1, range(0, 3), 8, {.priority = 5});
   CHECK(cut.step() == Chunks{{1, 3}});
@@ -159,7 +159,7 @@ TEST_CASE("a victim's tokens go back to the budget, and those after it get them"
 }
 
 TEST_CASE("by priority, a request that has to give way itself ends the pass's running ones") {
-  Server s(4, 4, {.order = Order::kPriority});
+  PooledScheduler s(4, 4, {.order = Order::kPriority});
   s.submit(1, range(0, 3), 8, {.priority = 5});
   CHECK(s.step() == Chunks{{1, 3}});
   s.submit(2, range(100, 112), 4);
@@ -172,7 +172,7 @@ TEST_CASE("by priority, a request that has to give way itself ends the pass's ru
 }
 
 TEST_CASE("a pass that has preempted starts no request, even where there is room") {
-  Server s(4, 4, {.order = Order::kPriority});
+  PooledScheduler s(4, 4, {.order = Order::kPriority});
   s.submit(1, range(0, 8), 8, {.priority = 0});
   s.submit(2, range(100, 107), 8, {.priority = 2});
   CHECK(s.step() == Chunks{{1, 8}, {2, 7}});
@@ -184,7 +184,7 @@ TEST_CASE("a pass that has preempted starts no request, even where there is room
 }
 
 TEST_CASE("a pass lists the requests that started, were resumed, and were preempted") {
-  Server s(4, 4);
+  PooledScheduler s(4, 4);
   s.submit(1, range(0, 8), 8);
   s.submit(2, range(100, 107), 8);
   s.step();
@@ -196,7 +196,7 @@ TEST_CASE("a pass lists the requests that started, were resumed, and were preemp
 }
 
 TEST_CASE("a token that comes after its request was preempted is kept, and not computed twice") {
-  Server s(4, 4);
+  PooledScheduler s(4, 4);
   s.submit(1, range(0, 8), 8);
   s.submit(2, range(100, 107), 8);
   s.update(s.schedule().chunks);
@@ -213,7 +213,7 @@ TEST_CASE("a token that comes after its request was preempted is kept, and not c
 }
 
 TEST_CASE("a reset of the prefix cache preempts all that run, if it may") {
-  Server s(16, 4);
+  PooledScheduler s(16, 4);
   s.submit(1, range(0, 9), 4);
   s.submit(2, range(100, 109), 4);
   s.step();
@@ -232,7 +232,7 @@ TEST_CASE("a reset of the prefix cache preempts all that run, if it may") {
 }
 
 TEST_CASE("a request that was preempted by a reset and has ended since is not in the next output") {
-  Server s(16, 4);
+  PooledScheduler s(16, 4);
   s.submit(1, range(0, 9), 4);
   s.submit(2, range(100, 109), 4);
   s.step();
@@ -242,7 +242,7 @@ TEST_CASE("a request that was preempted by a reset and has ended since is not in
 }
 
 TEST_CASE("a request may skip reading the cache, and others find what it computes") {
-  Server s(16, 4);
+  PooledScheduler s(16, 4);
   s.submit(1, range(0, 9), 2);
   s.step();
   s.submit(2, range(0, 9), 2, {.skip_reading_prefix_cache = true});
@@ -259,14 +259,14 @@ TEST_CASE("a request may skip reading the cache, and others find what it compute
 }
 
 TEST_CASE("a pool of one block serves one after the other") {
-  Server s(1, 8);
+  PooledScheduler s(1, 8);
   for (int id = 0; id < 5; ++id) s.submit(id, range(id, id + 4), 4);
   CHECK(s.run_to_end(4) == 20);
   CHECK(s.num_preemptions() == 0);
 }
 
 TEST_CASE("all requests grow into a pool that holds one: progress, and bounded preemptions") {
-  Server s(4, 2);
+  PooledScheduler s(4, 2);
   constexpr int kRequests = 6;
   for (int id = 0; id < kRequests; ++id) s.submit(id, range(10 * id, 10 * id + 2), 6);
   CHECK(s.run_to_end(6) < 100);
@@ -276,7 +276,7 @@ TEST_CASE("all requests grow into a pool that holds one: progress, and bounded p
 }
 
 TEST_CASE("cancelled in every state: waiting, running, in a chunk, preempted") {
-  Server s(4, 4);
+  PooledScheduler s(4, 4);
   s.submit(1, range(0, 8), 8);
   s.submit(2, range(100, 107), 8);
   s.submit(3, range(200, 203), 2);
@@ -293,7 +293,7 @@ TEST_CASE("cancelled in every state: waiting, running, in a chunk, preempted") {
 }
 
 TEST_CASE("a number may be used again while the cancelled request's pass runs") {
-  Server s(4, 4);
+  PooledScheduler s(4, 4);
   s.submit(1, range(0, 8), 4);
   const Chunks chunks = s.schedule().chunks;
   CHECK(s.finish(1));
@@ -308,7 +308,7 @@ TEST_CASE("a number may be used again while the cancelled request's pass runs") 
 
 // vLLM #7822: marked as computed when scheduled, blocks would be read before they are written.
 TEST_CASE("requests that start together do not find each other, the next one finds them") {
-  Server s(16, 4);
+  PooledScheduler s(16, 4);
   s.submit(1, range(0, 9), 4);
   s.submit(2, range(0, 9), 4);
   CHECK(s.step() == Chunks{{1, 9}, {2, 9}});
@@ -318,7 +318,7 @@ TEST_CASE("requests that start together do not find each other, the next one fin
 }
 
 TEST_CASE("a request that ends before its pass leaves nothing to be found") {
-  Server s(16, 4);
+  PooledScheduler s(16, 4);
   s.submit(1, range(0, 9), 4);
   const Chunks chunks = s.schedule().chunks;
   s.finish(1);
@@ -328,7 +328,7 @@ TEST_CASE("a request that ends before its pass leaves nothing to be found") {
 }
 
 TEST_CASE("only what is computed can be found, wherever the chunks end") {
-  Server s(16, 4, {.max_tokens_per_pass = 3});
+  PooledScheduler s(16, 4, {.max_tokens_per_pass = 3});
   s.submit(1, range(0, 13), 4);
   for (int pass = 1; pass < 5; ++pass) {
     s.step();
@@ -337,14 +337,14 @@ TEST_CASE("only what is computed can be found, wherever the chunks end") {
 }
 
 TEST_CASE("unknown requests are named, and a token that no request wants is refused") {
-  Server s(4, 4);
+  PooledScheduler s(4, 4);
   CHECK_THROWS_WITH_AS(s.request(5), doctest::Contains("no request 5"), std::out_of_range);
   s.submit(1, range(0, 3), 2);
   CHECK_THROWS_WITH_AS(s.add_token(1, 3), doctest::Contains("no logits"), std::logic_error);
 }
 
 TEST_CASE("a running request with nothing to compute is skipped") {
-  Server s(16, 4, {.max_running = 2});
+  PooledScheduler s(16, 4, {.max_running = 2});
   s.submit(1, range(0, 5), 4);
   s.update(s.schedule().chunks);
   s.submit(2, range(9, 12), 4);

@@ -25,9 +25,7 @@ struct SlotsCase {
     for (int i = 0; i < num_seqs; ++i) {
       const int length = 1 + static_cast<int>(rng() % 600);
       lesson03::BlockTable& table = made.emplace_back(block_size);
-      std::vector<int32_t> ids(table.blocks_to_extend(length));
-      for (int32_t& id : ids) id = static_cast<int32_t>(rng() % 2'000'000'000);
-      table.extend(length, ids);
+      for (int32_t& id : table.extend(length)) id = static_cast<int32_t>(rng() % 2'000'000'000);
       const int new_rows =
           i % 3 == 0 ? 1 : 1 + static_cast<int>(rng() % static_cast<unsigned>(length));
       rows.add(0, std::vector<int32_t>(length), length - new_rows);

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "lessons/06_prefix_hashing/test/requests.h"
+#include "pooled_scheduler.h"
 #include "scheduler.h"
-#include "server.h"
 
 namespace {
 
@@ -18,7 +18,7 @@ using namespace lesson08_test;
 
 /// The next chunk of a request of 20 tokens.
 int chunk(const SchedulerOptions& options, int num_computed, int budget, bool wants_token = false) {
-  const Server s(8, 4, options);
+  const PooledScheduler s(8, 4, options);
   lesson08::ScheduledRequest request;
   request.tokens = range(0, 20);
   request.wants_token = wants_token;
@@ -53,7 +53,7 @@ TEST_CASE("without chunked prefill a chunk is all the rest, or nothing") {
 }
 
 TEST_CASE("first come: requests wait in the order in which they were submitted") {
-  Server s(64, 4);
+  PooledScheduler s(64, 4);
   INFO("requests 7, 3, 9 have the priorities 2, 1, 0, which mean nothing here");
   s.submit(7, range(0, 3), 5, {.priority = 2});
   s.submit(3, range(0, 3), 5, {.priority = 1});
@@ -63,7 +63,7 @@ TEST_CASE("first come: requests wait in the order in which they were submitted")
 }
 
 TEST_CASE("by priority: the smallest number is in front, and equals are in order of arrival") {
-  Server s(64, 4, {.order = Order::kPriority});
+  PooledScheduler s(64, 4, {.order = Order::kPriority});
   INFO("requests 1 to 5 have the priorities 2, 1, 2, 0, 1");
   for (const auto& [id, priority] : std::map<int, int>{{1, 2}, {2, 1}, {3, 2}, {4, 0}, {5, 1}}) {
     s.submit(id, range(0, 3), 5, {.priority = priority});
@@ -76,7 +76,7 @@ TEST_CASE("by priority: the smallest number is in front, and equals are in order
 }
 
 TEST_CASE("the first pass: prompts in order, until the budget is used up") {
-  Server s(64, 4, {.max_tokens_per_pass = 10});
+  PooledScheduler s(64, 4, {.max_tokens_per_pass = 10});
   s.submit(1, range(0, 6), 5);
   s.submit(2, range(100, 120), 5);
   s.submit(3, range(200, 203), 5);
@@ -91,7 +91,7 @@ TEST_CASE("the first pass: prompts in order, until the budget is used up") {
 }
 
 TEST_CASE("at most max_running requests hold blocks") {
-  Server s(64, 4, {.max_running = 2});
+  PooledScheduler s(64, 4, {.max_running = 2});
   for (int id = 0; id < 4; ++id) s.submit(id, range(0, 3), 5);
   s.schedule();
   CHECK(s.running() == Ids{0, 1});
@@ -99,7 +99,7 @@ TEST_CASE("at most max_running requests hold blocks") {
 }
 
 TEST_CASE("a request that does not fit waits, and no other overtakes it") {
-  Server s(4, 4);
+  PooledScheduler s(4, 4);
   s.submit(1, range(0, 8), 1);
   s.submit(2, range(100, 112), 1);  // three blocks; two are free
   s.submit(3, range(200, 203), 1);
@@ -109,7 +109,7 @@ TEST_CASE("a request that does not fit waits, and no other overtakes it") {
 }
 
 TEST_CASE("without chunked prefill a prompt waits for a pass that has room for all of it") {
-  Server s(64, 4, {.max_tokens_per_pass = 10, .chunked_prefill = false});
+  PooledScheduler s(64, 4, {.max_tokens_per_pass = 10, .chunked_prefill = false});
   s.submit(1, range(0, 6), 5);
   s.submit(2, range(100, 108), 2);
   CHECK(s.schedule().chunks == Chunks{{1, 6}});
@@ -122,7 +122,7 @@ TEST_CASE(
     "the gate: a request starts if all its tokens fit, and without it if its first chunk does") {
   for (const bool gate : {true, false}) {
     CAPTURE(gate);
-    Server s(6, 4, {.max_chunk = 4, .full_sequence_must_fit = gate});
+    PooledScheduler s(6, 4, {.max_chunk = 4, .full_sequence_must_fit = gate});
     s.submit(1, range(0, 4), 16);
     s.submit(2, range(100, 124), 1);  // six blocks; five are free
     CHECK(s.schedule().chunks == (gate ? Chunks{{1, 4}} : Chunks{{1, 4}, {2, 4}}));
@@ -132,7 +132,7 @@ TEST_CASE(
 TEST_CASE("what the cache has is not computed again, and the gate asks for the rest only") {
   for (const bool preempted : {false, true}) {
     CAPTURE(preempted);
-    Server s(5, 4);
+    PooledScheduler s(5, 4);
     s.submit(1, range(0, 9), 1);
     s.step();
     s.finish(1);  // two full blocks can be found
@@ -146,7 +146,7 @@ TEST_CASE("what the cache has is not computed again, and the gate asks for the r
     CHECK(s.request(2).num_computed == 8);
     CHECK(s.manager().table(2).num_tokens() == 19);
   }
-  Server full(5, 4, {.max_tokens_per_pass = 9});
+  PooledScheduler full(5, 4, {.max_tokens_per_pass = 9});
   full.submit(1, range(0, 9), 1);
   full.step();
   full.finish(1);
@@ -156,7 +156,7 @@ TEST_CASE("what the cache has is not computed again, and the gate asks for the r
 }
 
 TEST_CASE("what the cache has is asked for with the extra keys, and not by one that skips it") {
-  Server s(16, 4);
+  PooledScheduler s(16, 4);
   const lesson08::ExtraKeys salt{{lesson06::ExtraKey::Kind::kSalt, "s"}};
   s.submit(1, range(0, 9), 1, {.extra_keys = salt});
   s.step();
@@ -204,7 +204,7 @@ TEST_CASE("each full block is hashed once, while its request waits, runs, and af
 }
 
 TEST_CASE("a preempted request gives its blocks back, and waits with its old rank") {
-  Server s(16, 4);
+  PooledScheduler s(16, 4);
   s.submit(1, range(0, 9), 4);
   s.submit(2, range(100, 109), 4);
   s.step();
@@ -220,7 +220,7 @@ TEST_CASE("a preempted request gives its blocks back, and waits with its old ran
   CHECK(s.request(1).tokens.size() == 10);  // with the one that was generated
   CHECK(s.num_preemptions() == 2);
   s.check();
-  Server before_token(16, 4);
+  PooledScheduler before_token(16, 4);
   before_token.submit(1, range(0, 3), 4);
   before_token.update(before_token.schedule().chunks);
   before_token.reset_prefix_cache(true);
@@ -228,7 +228,7 @@ TEST_CASE("a preempted request gives its blocks back, and waits with its old ran
 }
 
 TEST_CASE("by priority, a preempted request waits after a more important one") {
-  Server s(16, 4, {.order = Order::kPriority});
+  PooledScheduler s(16, 4, {.order = Order::kPriority});
   s.submit(1, range(0, 9), 4, {.priority = 1});
   s.step();
   s.submit(2, range(100, 103), 4, {.priority = 0});
@@ -238,7 +238,7 @@ TEST_CASE("by priority, a preempted request waits after a more important one") {
 }
 
 TEST_CASE("a preempted request starts again, and is listed as resumed") {
-  Server s(16, 4);
+  PooledScheduler s(16, 4);
   s.submit(3, range(0, 9), 1);
   s.step();
   s.finish(3);

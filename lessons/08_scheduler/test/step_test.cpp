@@ -192,7 +192,7 @@ TEST_CASE("a token that the device has struck out, and that is wanted, is an err
   lesson03::PagedKvCache cache(model.config(), model.stream(), 4, 4);
   lesson08::ServingAttention attention(model.config(), cache);
   lesson03::BlockTable table(4);
-  table.extend(5, std::vector<int32_t>{1, 2});
+  std::ranges::copy(std::vector<int32_t>{1, 2}, table.extend(5).begin());
   kv::PassRows rows;
   rows.add(0, request.prompt, 0);
   attention.set_tables({&table});

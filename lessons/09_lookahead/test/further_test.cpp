@@ -4,7 +4,7 @@
 
 #include "common/todo.h"
 #include "lessons/06_prefix_hashing/test/requests.h"
-#include "server.h"
+#include "pooled_scheduler.h"
 
 namespace {
 
@@ -26,8 +26,8 @@ Options adaptive() {
   }
 }
 
-struct Server : Books, lesson09::LookaheadScheduler {
-  explicit Server(FunctionDrafter::Function drafts)
+struct PooledScheduler : Books, lesson09::LookaheadScheduler {
+  explicit PooledScheduler(FunctionDrafter::Function drafts)
       : Books(32, 16, std::move(drafts)),
         LookaheadScheduler(books, pool, drafter, {}, adaptive<lesson09::LookaheadOptions>()) {}
 
@@ -45,7 +45,7 @@ struct Server : Books, lesson09::LookaheadScheduler {
 
 TEST_CASE("adaptive: after wrong guesses one is guessed, until it is right") {
   int32_t guess = 8;
-  Server s([&](int64_t, auto, int max_guesses) { return Tokens(max_guesses, guess); });
+  PooledScheduler s([&](int64_t, auto, int max_guesses) { return Tokens(max_guesses, guess); });
   s.submit(1, range(0, 6), 60);
   CHECK(s.pass() == 4);
   CHECK(s.pass() == 1);
@@ -59,7 +59,7 @@ TEST_CASE("adaptive: after wrong guesses one is guessed, until it is right") {
 }
 
 TEST_CASE("adaptive: one more than were right, of those that were tried") {
-  Server s([](int64_t, auto, int max_guesses) {
+  PooledScheduler s([](int64_t, auto, int max_guesses) {
     Tokens guesses{7, 7, 8, 8};
     guesses.resize(max_guesses);
     return guesses;
@@ -72,7 +72,7 @@ TEST_CASE("adaptive: one more than were right, of those that were tried") {
 
 TEST_CASE("adaptive: a pass without guesses changes nothing") {
   bool says = true;
-  Server s([&](int64_t, auto, int max_guesses) {
+  PooledScheduler s([&](int64_t, auto, int max_guesses) {
     return Tokens(says ? static_cast<size_t>(max_guesses) : 0, 8);
   });
   s.submit(1, range(0, 6), 60);
@@ -84,7 +84,7 @@ TEST_CASE("adaptive: a pass without guesses changes nothing") {
 }
 
 TEST_CASE("adaptive: a request that comes again with an old number starts over") {
-  Server s(always(8));
+  PooledScheduler s(always(8));
   s.submit(1, range(0, 6), 60);
   CHECK(s.pass() == 4);
   CHECK(s.pass() == 1);

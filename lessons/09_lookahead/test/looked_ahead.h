@@ -13,7 +13,7 @@
 
 #include "lessons/08_scheduler/test/served.h"
 #include "lessons/09_lookahead/engine.h"
-#include "server.h"
+#include "pooled_scheduler.h"
 
 namespace lesson09_test {
 

@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 #include "lessons/06_prefix_hashing/test/requests.h"
-#include "server.h"
+#include "pooled_scheduler.h"
 
 namespace {
 
@@ -17,10 +17,10 @@ using lesson06_test::table_of;
 using lesson08::Order;
 using lesson09_test::always;
 using lesson09_test::Chunks;
-using lesson09_test::Server;
+using lesson09_test::PooledScheduler;
 using lesson09_test::Tokens;
 
-Tokens guesses_of(const Server& s, int64_t id) {
+Tokens guesses_of(const PooledScheduler& s, int64_t id) {
   const auto guesses = s.guesses(id);
   return {guesses.begin(), guesses.end()};
 }
@@ -28,7 +28,7 @@ Tokens guesses_of(const Server& s, int64_t id) {
 }  // namespace
 
 TEST_CASE("right guesses: a pass gives one token more than it has guesses") {
-  Server s(16, 4, always(7));
+  PooledScheduler s(16, 4, always(7));
   s.submit(1, range(0, 6), 20);
   CHECK(s.step() == Chunks{{1, 6}});  // a prompt's last row is followed by guesses, too
   CHECK(s.num_known(1) == 6 + 5);
@@ -41,7 +41,7 @@ TEST_CASE("right guesses: a pass gives one token more than it has guesses") {
 }
 
 TEST_CASE("wrong guesses: a pass gives one token, and no slot is left of them") {
-  Server s(16, 4, always(8));
+  PooledScheduler s(16, 4, always(8));
   s.submit(1, range(0, 6), 20);
   for (int pass = 0; pass < 4; ++pass) {
     CAPTURE(pass);
@@ -56,7 +56,7 @@ TEST_CASE("wrong guesses: a pass gives one token, and no slot is left of them") 
 }
 
 TEST_CASE("the first wrong guess strikes out those after it, right or not") {
-  Server s(16, 4, [](auto, auto, int) { return Tokens{7, 7, 8, 7}; });
+  PooledScheduler s(16, 4, [](auto, auto, int) { return Tokens{7, 7, 8, 7}; });
   s.submit(1, range(0, 6), 20);
   s.update(s.schedule().chunks);
   CHECK(guesses_of(s, 1) == Tokens{7, 7, 8, 7});
@@ -78,7 +78,7 @@ TEST_CASE("the first wrong guess strikes out those after it, right or not") {
 }
 
 TEST_CASE("no guesses in the middle of a prompt") {
-  Server s(16, 4, always(7), 4, {.max_tokens_per_pass = 8});
+  PooledScheduler s(16, 4, always(7), 4, {.max_tokens_per_pass = 8});
   s.submit(1, range(0, 12), 20);
   s.schedule();
   CHECK(s.guesses(1).empty());
@@ -88,7 +88,7 @@ TEST_CASE("no guesses in the middle of a prompt") {
 }
 
 TEST_CASE("no guesses in the middle of known tokens, though a preemption left some of the budget") {
-  Server s(
+  PooledScheduler s(
       9, 4, [](int64_t id, auto, int max_guesses) { return Tokens(id == 2 ? max_guesses : 0, 7); },
       4, {.max_tokens_per_pass = 2, .full_sequence_must_fit = false, .order = Order::kPriority});
   const auto pass = [&] {
@@ -109,7 +109,7 @@ TEST_CASE("no guesses in the middle of known tokens, though a preemption left so
 
 TEST_CASE("guesses come from what is known, and too many are cut") {
   Tokens seen;
-  Server s(16, 4, [&](auto, auto tokens, int max_guesses) {
+  PooledScheduler s(16, 4, [&](auto, auto tokens, int max_guesses) {
     seen.assign(tokens.begin(), tokens.end());
     return Tokens(static_cast<size_t>(max_guesses) + 5, 9);
   });
@@ -121,7 +121,7 @@ TEST_CASE("guesses come from what is known, and too many are cut") {
 }
 
 TEST_CASE("a drafter that has nothing to say costs nothing") {
-  Server s(16, 4, [](auto, auto, int) { return Tokens{}; });
+  PooledScheduler s(16, 4, [](auto, auto, int) { return Tokens{}; });
   s.submit(1, range(0, 6), 20);
   s.schedule();
   CHECK(s.num_slots(1) == 6);
@@ -129,7 +129,7 @@ TEST_CASE("a drafter that has nothing to say costs nothing") {
 }
 
 TEST_CASE("a pass whose drafter had nothing to say gives one token") {
-  Server s(16, 4, [](auto, auto, int) { return Tokens{}; });
+  PooledScheduler s(16, 4, [](auto, auto, int) { return Tokens{}; });
   s.submit(1, range(0, 6), 20);
   for (int pass = 0; pass < 3; ++pass) s.step();
   CHECK(s.num_known(1) == 9);
@@ -137,7 +137,7 @@ TEST_CASE("a pass whose drafter had nothing to say gives one token") {
 
 TEST_CASE("a drafter is asked only where there is room") {
   std::vector<int> asked_for;
-  Server s(16, 4, [&](auto, auto, int max_guesses) {
+  PooledScheduler s(16, 4, [&](auto, auto, int max_guesses) {
     asked_for.push_back(max_guesses);
     return Tokens{};
   });
@@ -148,19 +148,19 @@ TEST_CASE("a drafter is asked only where there is room") {
 }
 
 TEST_CASE("0 guesses: the drafter is not asked") {
-  Server s(
+  PooledScheduler s(
       16, 4, [](auto, auto, int) -> Tokens { throw std::logic_error("asked"); }, 0);
   s.submit(1, range(0, 6), 20);
   for (int pass = 0; pass < 3; ++pass) s.step();
   CHECK(s.num_known(1) == 9);
-  CHECK_THROWS_WITH_AS(Server(16, 4, always(7), -1), doctest::Contains("-1 guesses"),
+  CHECK_THROWS_WITH_AS(PooledScheduler(16, 4, always(7), -1), doctest::Contains("-1 guesses"),
                        kv::UserError);
 }
 
 TEST_CASE("nothing is guessed beyond max_tokens: the last token is never run") {
   for (const int max_tokens : {1, 2, 3, 5, 6}) {
     CAPTURE(max_tokens);
-    Server s(16, 4, always(7));
+    PooledScheduler s(16, 4, always(7));
     s.submit(1, range(0, 6), max_tokens);
     s.schedule();
     CHECK(std::ssize(s.guesses(1)) == std::min(4, max_tokens - 1));
@@ -169,7 +169,7 @@ TEST_CASE("nothing is guessed beyond max_tokens: the last token is never run") {
 }
 
 TEST_CASE("the budget counts guesses") {
-  Server s(64, 4, always(8), 4, {.max_tokens_per_pass = 12});
+  PooledScheduler s(64, 4, always(8), 4, {.max_tokens_per_pass = 12});
   for (const int id : {1, 2, 3}) s.submit(id, range(100 * id, 100 * id + 2), 20);
   CHECK(s.schedule().chunks == Chunks{{1, 2}, {2, 2}, {3, 2}});
   INFO("three requests have two tokens each: six of twelve are left");
@@ -180,7 +180,7 @@ TEST_CASE("the budget counts guesses") {
 }
 
 TEST_CASE("tokens that are known come first, those of a new request too") {
-  Server s(64, 4, always(8), 4, {.max_tokens_per_pass = 10});
+  PooledScheduler s(64, 4, always(8), 4, {.max_tokens_per_pass = 10});
   s.submit(1, range(0, 3), 20);
   s.submit(2, range(100, 103), 20);
   s.step();
@@ -190,7 +190,7 @@ TEST_CASE("tokens that are known come first, those of a new request too") {
 }
 
 TEST_CASE("a longest chunk counts guesses, too") {
-  Server s(64, 4, always(8), 4, {.max_chunk = 3});
+  PooledScheduler s(64, 4, always(8), 4, {.max_chunk = 3});
   s.submit(1, range(0, 5), 20);
   CHECK(s.step() == Chunks{{1, 3}});
   CHECK(s.schedule().chunks == Chunks{{1, 2}});
@@ -198,7 +198,7 @@ TEST_CASE("a longest chunk counts guesses, too") {
 }
 
 TEST_CASE("too few blocks: fewer guesses, or none") {
-  Server s(3, 4, always(8), 6);
+  PooledScheduler s(3, 4, always(8), 6);
   s.submit(1, range(0, 3), 9);
   s.submit(2, range(100, 104), 5);
   CHECK(s.schedule().chunks == Chunks{{1, 3}, {2, 4}});
@@ -211,7 +211,7 @@ TEST_CASE("too few blocks: fewer guesses, or none") {
 }
 
 TEST_CASE("no request gives way for a guess") {
-  Server s(3, 4, always(8), 6);
+  PooledScheduler s(3, 4, always(8), 6);
   s.submit(1, range(0, 3), 9);
   s.submit(2, range(100, 104), 5);
   s.step();
@@ -222,14 +222,14 @@ TEST_CASE("no request gives way for a guess") {
 }
 
 TEST_CASE("while a request waits, guesses take no block") {
-  Server s(4, 4, always(8));
+  PooledScheduler s(4, 4, always(8));
   s.submit(1, range(0, 6), 11);
   s.submit(2, range(100, 112), 4);  // three blocks; two are free
   CHECK(s.schedule().chunks == Chunks{{1, 6}});
   CHECK(guesses_of(s, 1).size() == 2);  // what is left of its last block
   CHECK(s.pool.num_free() == 2);
 
-  Server full(4, 4, always(8));
+  PooledScheduler full(4, 4, always(8));
   full.submit(1, range(0, 8), 9);
   full.submit(2, range(100, 112), 4);
   CHECK(full.schedule().chunks == Chunks{{1, 8}});
@@ -237,7 +237,7 @@ TEST_CASE("while a request waits, guesses take no block") {
 }
 
 TEST_CASE("blocks of guesses that were not judged are there for a token that must run") {
-  Server s(4, 4, always(7), 4);
+  PooledScheduler s(4, 4, always(7), 4);
   s.submit(1, range(0, 4), 8);
   s.submit(2, range(100, 104), 8);
   s.update(s.schedule().chunks);
@@ -256,7 +256,7 @@ TEST_CASE("blocks of guesses that were not judged are there for a token that mus
 }
 
 TEST_CASE("a block is found by others when its last guess is accepted, and not before") {
-  Server s(16, 4, always(7), 4);
+  PooledScheduler s(16, 4, always(7), 4);
   s.submit(1, range(0, 3), 20);
   s.update(s.schedule().chunks);
   Tokens tokens = range(0, 3);
@@ -275,7 +275,7 @@ TEST_CASE("a block is found by others when its last guess is accepted, and not b
 }
 
 TEST_CASE("blocks full of rejected guesses are never found") {
-  Server s(16, 4, always(8), 9);
+  PooledScheduler s(16, 4, always(8), 9);
   s.submit(1, range(0, 3), 20);
   Tokens guessed = range(0, 3);
   guessed.resize(16, 8);
@@ -288,7 +288,7 @@ TEST_CASE("blocks full of rejected guesses are never found") {
 }
 
 TEST_CASE("blocks that stay keep their numbers") {
-  Server s(16, 4, always(8), 9);
+  PooledScheduler s(16, 4, always(8), 9);
   s.submit(1, range(0, 3), 20);
   std::vector<int32_t> before;
   for (int pass = 0; pass < 10; ++pass) {
@@ -301,7 +301,7 @@ TEST_CASE("blocks that stay keep their numbers") {
 }
 
 TEST_CASE("a request that ends among its guesses leaves nothing") {
-  Server s(16, 4, always(7), 4);
+  PooledScheduler s(16, 4, always(7), 4);
   s.submit(1, range(0, 6), 20);
   s.update(s.schedule().chunks);
   s.add_token(1, 7);
@@ -314,7 +314,7 @@ TEST_CASE("a request that ends among its guesses leaves nothing") {
 }
 
 TEST_CASE("a request that is preempted loses its guesses, and keeps the token that comes late") {
-  Server s(16, 4, always(7), 4);
+  PooledScheduler s(16, 4, always(7), 4);
   s.submit(1, range(0, 6), 20);
   s.update(s.schedule().chunks);
   CHECK(s.reset_prefix_cache(true));
@@ -330,7 +330,7 @@ TEST_CASE("a request that is preempted loses its guesses, and keeps the token th
 
 TEST_CASE("a victim of a preemption runs again with guesses, and to the same end") {
   for (const int32_t guess : {7, 8}) {
-    Server s(4, 4, always(guess), 4);
+    PooledScheduler s(4, 4, always(guess), 4);
     s.submit(1, range(0, 8), 8);
     s.submit(2, range(100, 107), 8);
     int passes = 0;
@@ -349,7 +349,7 @@ TEST_CASE("a victim of a preemption runs again with guesses, and to the same end
 }
 
 TEST_CASE("without chunked prefill guesses never make a pass too long") {
-  Server s(8, 16, always(7), 4, {.max_tokens_per_pass = 10, .chunked_prefill = false});
+  PooledScheduler s(8, 16, always(7), 4, {.max_tokens_per_pass = 10, .chunked_prefill = false});
   s.submit(1, range(0, 6), 5);
   s.submit(2, range(100, 109), 2);
   CHECK(s.schedule().chunks == Chunks{{1, 6}});

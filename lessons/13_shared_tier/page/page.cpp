@@ -40,7 +40,7 @@ bool PageStore::put(const BlockName& name, std::string_view value) {
   return values.put(name, value);
 }
 
-PageServer::PageServer(BlockStore& store, const PageSettings& settings)
+TieredScheduler::TieredScheduler(BlockStore& store, const PageSettings& settings)
     : cache(lesson12::one_number(), stream, settings.blocks + 1, kBlockSize),
       regions(lesson05::regions_of(cache, stream)),
       memory(kBytesPerBlock, kv::Device::kCpu, 4 * settings.blocks + 1),
@@ -49,7 +49,7 @@ PageServer::PageServer(BlockStore& store, const PageSettings& settings)
            kv::RunJobs::kAtOnce),
       scheduler(tier.manager(), {.max_tokens_per_pass = 16}) {}
 
-void PageServer::write(const lesson08::Chunk& chunk) {
+void TieredScheduler::write(const lesson08::Chunk& chunk) {
   lesson12::write_numbers(cache, tier.manager().table(chunk.id).block_ids(),
                           scheduler.request(chunk.id), chunk.num_tokens);
   computed += chunk.num_tokens;
@@ -75,7 +75,7 @@ SharedTierPage::SharedTierPage(const viz::PageContext& context)
         {which, viz::number("COUNT", 1, 1000).or_else("1")},
         "let a server go on by COUNT; full blocks go to the store after each pass",
         [this](auto& w) {
-          const PageServer& server = *servers_[w[0].number];
+          const TieredScheduler& server = *servers_[w[0].number];
           const int64_t before = server.computed;
           for (int i = 0; i < w[1].number && has_work(w[0].number); ++i) pass(w[0].number);
           if (shown_.reason.empty())
@@ -118,7 +118,7 @@ std::string SharedTierPage::begin() {
   for (const auto& [name, place] : store_.places) store_.values.erase(name);
   store_.places.clear();
   store_.is_there = true;
-  for (auto& server : servers_) server = std::make_unique<PageServer>(store_, settings_);
+  for (auto& server : servers_) server = std::make_unique<TieredScheduler>(store_, settings_);
   shown_ = {};
   by_hash_.clear();
   by_name_.clear();
@@ -130,7 +130,7 @@ std::string SharedTierPage::begin() {
 }
 
 std::string SharedTierPage::submit(const viz::Words& words) {
-  PageServer& server = *servers_[words[0].number];
+  TieredScheduler& server = *servers_[words[0].number];
   const std::string& name = words[1].text;
   server.scheduler.check_fits(next_id_, words[2].number, words[3].number);
   Asked& asked = shown_.asked.find(name) ? shown_.asked.at(name) : shown_.asked.add(name, {});
@@ -154,7 +154,7 @@ std::string SharedTierPage::submit(const viz::Words& words) {
 }
 
 /// The request need not wait for the store any longer.
-void SharedTierPage::start(PageServer& server, int64_t id) {
+void SharedTierPage::start(TieredScheduler& server, int64_t id) {
   const Asked& asked = *std::ranges::find(shown_.asked, id, &Asked::id);
   server.scheduler.submit(id, asked.prompt(), asked.max_tokens);
 }
@@ -166,7 +166,7 @@ bool SharedTierPage::has_work(int number) const {
 
 /// Runs a step of the server without a model.
 void SharedTierPage::pass(int number) {
-  PageServer& server = *servers_[number];
+  TieredScheduler& server = *servers_[number];
   SharedTier& tier = server.tier;
   for (const int64_t id : tier.complete()) start(server, id);
   load_waiting(server.scheduler, tier.manager());

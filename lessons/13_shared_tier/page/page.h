@@ -62,9 +62,9 @@ class PageStore final : public BlockStore {
   bool is_there = true;
 };
 
-/// A server without its model.
-struct PageServer {
-  PageServer(BlockStore& store, const PageSettings& settings);
+/// One of the two servers, without its model.
+struct TieredScheduler {
+  TieredScheduler(BlockStore& store, const PageSettings& settings);
   void write(const lesson08::Chunk& chunk);
 
   kv::Stream stream{kv::Device::kCpu};
@@ -91,7 +91,7 @@ class SharedTierPage : public viz::PoolPage<Shown, PageSettings> {
   std::string begin() override;
   std::string submit(const viz::Words& words);
   void pass(int number);
-  void start(PageServer& server, int64_t id);
+  void start(TieredScheduler& server, int64_t id);
   bool has_work(int number) const;
   const BlockName* find_value(const std::string& name) const;
   std::string chosen_value() const;
@@ -101,11 +101,11 @@ class SharedTierPage : public viz::PoolPage<Shown, PageSettings> {
 
   // scene.cpp
   Shown look() override;
-  void look_at(PageServer& server, Shelf& shelf) const;
+  void look_at(TieredScheduler& server, Shelf& shelf) const;
   void look_at_store(Shelf& shelf) const;
 
   PageStore store_;
-  std::array<std::unique_ptr<PageServer>, 2> servers_;
+  std::array<std::unique_ptr<TieredScheduler>, 2> servers_;
   std::map<uint64_t, viz::BlockLabel> by_hash_;
   std::map<BlockName, viz::BlockLabel> by_name_;
   std::map<BlockName, std::vector<int32_t>> tokens_;  // of blocks

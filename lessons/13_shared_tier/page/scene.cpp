@@ -28,7 +28,7 @@ Shown SharedTierPage::look() {
 }
 
 /// What the device holds, found or on its way. A block that can be found may have come poisoned.
-void SharedTierPage::look_at(PageServer& server, Shelf& shelf) const {
+void SharedTierPage::look_at(TieredScheduler& server, Shelf& shelf) const {
   const HostTierManager& manager = server.tier.manager();
   const auto name_of = [&](const auto& content) { return by_hash_.at(content.hash); };
   shelf = viz::shelf_blocks(manager.pool(), name_of);

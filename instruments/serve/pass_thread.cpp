@@ -1,4 +1,4 @@
-#include "instruments/serve/engine_thread.h"
+#include "instruments/serve/pass_thread.h"
 
 #include <exception>
 #include <utility>
@@ -7,13 +7,13 @@
 
 namespace serve {
 
-EngineThread::EngineThread(EngineCore& engine, watch::EventLog& log, Reporter on_report,
-                           watch::Publisher* publisher)
-    : engine_(engine), log_(log), on_report_(std::move(on_report)), publisher_(publisher) {
+PassThread::PassThread(LessonServer& server, watch::EventLog& log, Reporter on_report,
+                       watch::Publisher* publisher)
+    : server_(server), log_(log), on_report_(std::move(on_report)), publisher_(publisher) {
   thread_ = std::thread([this] { run(); });
 }
 
-EngineThread::~EngineThread() {
+PassThread::~PassThread() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -22,7 +22,7 @@ EngineThread::~EngineThread() {
   thread_.join();
 }
 
-void EngineThread::order(Command command) {
+void PassThread::order(Command command) {
   {
     const std::lock_guard lock(mutex_);
     commands_.push_back(std::move(command));
@@ -30,7 +30,7 @@ void EngineThread::order(Command command) {
   news_.notify_one();
 }
 
-void EngineThread::submit(std::vector<Submission> samples) {
+void PassThread::submit(std::vector<Submission> samples) {
   order([this, samples = std::move(samples)](PassReport& report) {
     submit_now(samples.front(), report);
     if (samples.size() == 1) return;
@@ -38,17 +38,17 @@ void EngineThread::submit(std::vector<Submission> samples) {
   });
 }
 
-void EngineThread::abort(int64_t id) {
+void PassThread::abort(int64_t id) {
   order([this, id](PassReport&) {
     followers_.erase(id);
-    engine_.abort(id);
+    server_.abort(id);
   });
 }
 
 /// Waits until there is something to do. Returns false at the end.
-bool EngineThread::wait(std::vector<Command>& commands) {
+bool PassThread::wait(std::vector<Command>& commands) {
   std::unique_lock lock(mutex_);
-  const auto work = [&] { return stop_ || !commands_.empty() || (!dead_ && !engine_.idle()); };
+  const auto work = [&] { return stop_ || !commands_.empty() || (!dead_ && !server_.idle()); };
   while (!work()) {
     if (publisher_ == nullptr) {
       news_.wait(lock, work);
@@ -60,7 +60,7 @@ bool EngineThread::wait(std::vector<Command>& commands) {
   return !stop_;
 }
 
-void EngineThread::run() {
+void PassThread::run() {
   std::vector<Command> commands;
   while (wait(commands)) {
     PassReport report{.began = Clock::now()};
@@ -78,14 +78,14 @@ void EngineThread::run() {
   }
 }
 
-void EngineThread::pass(PassReport& report) {
-  if (!engine_.idle()) report.pass = engine_.step();
+void PassThread::pass(PassReport& report) {
+  if (!server_.idle()) report.pass = server_.step();
   for (const kv::NewToken& token : report.pass.step.tokens) {
     const auto followers = followers_.extract(token.id);
     if (!followers) continue;
     for (const Submission& one : followers.mapped()) submit_now(one, report);
   }
-  report.pass.state = engine_.state();
+  report.pass.state = server_.state();
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   report.cache_events = log_.take(now.count());
   if (publisher_ == nullptr) return;
@@ -93,9 +93,9 @@ void EngineThread::pass(PassReport& report) {
   publisher_->answer_replays();
 }
 
-void EngineThread::submit_now(const Submission& submission, PassReport& report) {
+void PassThread::submit_now(const Submission& submission, PassReport& report) {
   try {
-    engine_.submit(submission.id, submission.request, submission.options);
+    server_.submit(submission.id, submission.request, submission.options);
   } catch (const kv::UserError& error) {
     report.refused.push_back({submission.id, error.what()});
   }

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lessons/08_scheduler/test/server.h"
+#include "lessons/08_scheduler/test/pooled_scheduler.h"
 #include "lessons/09_lookahead/lookahead_scheduler.h"
 
 namespace lesson09_test {
@@ -47,10 +47,10 @@ struct Books {
   FunctionDrafter drafter;
 };
 
-struct Server : Books, lesson09::LookaheadScheduler {
-  Server(int num_blocks, int block_size, FunctionDrafter::Function drafts, int num_guesses = 4,
-         const lesson08::SchedulerOptions& options = {},
-         lesson07::FreeOrder order = lesson07::FreeOrder::kUnhashedFirst)
+struct PooledScheduler : Books, lesson09::LookaheadScheduler {
+  PooledScheduler(int num_blocks, int block_size, FunctionDrafter::Function drafts,
+                  int num_guesses = 4, const lesson08::SchedulerOptions& options = {},
+                  lesson07::FreeOrder order = lesson07::FreeOrder::kUnhashedFirst)
       : Books(num_blocks, block_size, std::move(drafts), order),
         LookaheadScheduler(books, pool, drafter, options, {.num_guesses = num_guesses}) {}
 

@@ -1,4 +1,4 @@
-#include "instruments/serve/engine.h"
+#include "instruments/serve/lesson_server.h"
 
 #include <algorithm>
 
@@ -14,10 +14,10 @@ namespace serve {
 namespace {
 
 template <class Server>
-class EngineCoreOf final : public EngineCore {
+class LessonServerOf final : public LessonServer {
  public:
   template <class... Arguments>
-  explicit EngineCoreOf(Arguments&&... arguments)
+  explicit LessonServerOf(Arguments&&... arguments)
       : server_(std::forward<Arguments>(arguments)...) {}
 
   void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) override {
@@ -49,9 +49,9 @@ class EngineCoreOf final : public EngineCore {
     });
     return pass;
   }
-  EngineState state() const override {
+  LessonState state() const override {
     const auto& scheduler = server_.scheduler();
-    EngineState state{.num_running = static_cast<int>(std::ssize(scheduler.running())),
+    LessonState state{.num_running = static_cast<int>(std::ssize(scheduler.running())),
                       .num_waiting = static_cast<int>(std::ssize(scheduler.waiting())),
                       .num_blocks_used = static_cast<int>(server_.manager().pool().num_used())};
     if constexpr (kHasStore) add_store(state);
@@ -70,7 +70,7 @@ class EngineCoreOf final : public EngineCore {
  private:
   static constexpr bool kHasStore = std::is_same_v<Server, lesson13::Server>;
 
-  void add_store(EngineState& state) const {
+  void add_store(LessonState& state) const {
     const lesson13::SharedTier& tier = server_.tier();
     const lesson13::SharedMetrics& blocks = tier.metrics();
     state.num_waiting += server_.num_waiting();
@@ -93,10 +93,10 @@ class EngineCoreOf final : public EngineCore {
 };
 
 /// Throws UserError if the pool of --num-blocks has no room in the memory.
-void check_room(const kv::Model& model, const EngineOptions& options) {
+void check_room(const kv::Model& model, const LessonOptions& options) {
   const auto element = static_cast<int64_t>(size_of(kv::activation_dtype(model.device())));
   const int64_t of_block =
-      options.lesson == 14
+      options.number == 14
           ? lesson14::block_bytes(model.config(), options.block_size, model.config().kv_format)
           : model.config().kv_bytes_per_token(element) * options.block_size;
   const int64_t free = kv::memory_of(model.device()).free;
@@ -108,7 +108,7 @@ void check_room(const kv::Model& model, const EngineOptions& options) {
 
 /// Blocks of all layers: what memory_utilization gives, but not more than max_running of the
 /// longest requests can use.
-int blocks_for(const kv::Model& model, const EngineOptions& options) {
+int blocks_for(const kv::Model& model, const LessonOptions& options) {
   if (options.num_blocks > 0) {
     check_room(model, options);
     return options.num_blocks;
@@ -125,37 +125,37 @@ int blocks_for(const kv::Model& model, const EngineOptions& options) {
 
 }  // namespace
 
-std::unique_ptr<EngineCore> make_engine(kv::Model& model, const EngineOptions& options) {
+std::unique_ptr<LessonServer> make_server(kv::Model& model, const LessonOptions& options) {
   lesson03::PagedOptions paged{.block_size = options.block_size,
                                .num_blocks = blocks_for(model, options)};
   lesson08::ServeOptions serve = options.serve;
   const lesson11::HostTierOptions host{.host_blocks = options.host_blocks};
   const bool fp8 = model.config().kv_format == kv::KvFormat::kFp8;
-  switch (options.lesson == 14 && !fp8 ? 8 : options.lesson) {
+  switch (options.number == 14 && !fp8 ? 8 : options.number) {
     case 8:
-      return std::make_unique<EngineCoreOf<lesson08::Server>>(model, paged, serve);
+      return std::make_unique<LessonServerOf<lesson08::Server>>(model, paged, serve);
     case 9: {
       static lesson09::NgramDrafter drafter;  // keeps nothing from call to call
       serve.free_order = lesson09::default_serve_options().free_order;
-      return std::make_unique<EngineCoreOf<lesson09::Server>>(model, drafter, paged, serve);
+      return std::make_unique<LessonServerOf<lesson09::Server>>(model, drafter, paged, serve);
     }
     case 10: {  // blocks of a group of layers, of the same bytes
       const int per_block = lesson10::layers_per_group(lesson10::make_groups(model.config()));
       paged.num_blocks =
           static_cast<int>(int64_t{paged.num_blocks} * model.config().num_layers / per_block);
-      return std::make_unique<EngineCoreOf<lesson10::Server>>(model, paged, serve);
+      return std::make_unique<LessonServerOf<lesson10::Server>>(model, paged, serve);
     }
     case 11:
-      return std::make_unique<EngineCoreOf<lesson11::Server>>(model, paged, serve, host);
+      return std::make_unique<LessonServerOf<lesson11::Server>>(model, paged, serve, host);
     case 12:
-      return std::make_unique<EngineCoreOf<lesson12::Server>>(
+      return std::make_unique<LessonServerOf<lesson12::Server>>(
           model, paged, serve, lesson12::FileTierOptions{.host = host, .file = options.file});
     case 13: {
       if (options.store == nullptr) kv::user_error("--lesson 13 needs --store");
       lesson13::SharedTierOptions tier = options.tier;
       tier.host.host_blocks = options.host_blocks;
-      return std::make_unique<EngineCoreOf<lesson13::Server>>(model, paged, serve, tier,
-                                                              *options.store);
+      return std::make_unique<LessonServerOf<lesson13::Server>>(model, paged, serve, tier,
+                                                                *options.store);
     }
     case 14: {
       if (options.num_blocks == 0) {
@@ -167,10 +167,10 @@ std::unique_ptr<EngineCore> make_engine(kv::Model& model, const EngineOptions& o
         paged.num_blocks =
             lesson14::fp8_blocks_in(static_cast<int>(room), model.config(), paged.block_size);
       }
-      return std::make_unique<EngineCoreOf<lesson14::Server>>(model, paged, serve);
+      return std::make_unique<LessonServerOf<lesson14::Server>>(model, paged, serve);
     }
     default:
-      kv::user_error("--lesson {}: wanted 8 to 14, or 0", options.lesson);
+      kv::user_error("--lesson {}: wanted 8 to 14, or 0", options.number);
   }
 }
 

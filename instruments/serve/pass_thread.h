@@ -1,7 +1,7 @@
 #pragma once
 
-// The thread that owns the engine. Submits and aborts take effect between two passes, and each
-// pass is reported once.
+// The thread that runs the lesson's server. Submits and aborts take effect between two passes, and
+// each pass is reported once.
 
 #include <chrono>
 #include <condition_variable>
@@ -14,13 +14,13 @@
 #include <thread>
 #include <vector>
 
-#include "instruments/serve/engine.h"
 #include "instruments/serve/event_log.h"
+#include "instruments/serve/lesson_server.h"
 #include "instruments/watch/sockets/sockets.h"
 
 namespace serve {
 
-/// A request on its way to the engine. Its id is larger than those before.
+/// A request on its way to the lesson's server. Its id is larger than those before.
 struct Submission {
   int64_t id = 0;
   kv::Request request;
@@ -39,19 +39,19 @@ struct PassReport {
   };
   std::vector<Refused> refused = {};              // requests that can never run
   std::optional<watch::Frame> cache_events = {};  // of the cache
-  std::string failure = {};                       // the engine is dead, and this is why
+  std::string failure = {};                       // the server is dead, and this is why
 };
 
-class EngineThread {
+class PassThread {
  public:
   using Reporter = std::function<void(PassReport)>;
 
-  /// The thread calls `on_report`. The engine's cache tells `log` its events, which the publisher
+  /// The thread calls `on_report`. The server's cache tells `log` its events, which the publisher
   /// sends, too, if there is one. All are borrowed.
-  EngineThread(EngineCore& engine, watch::EventLog& log, Reporter on_report,
-               watch::Publisher* publisher);
+  PassThread(LessonServer& server, watch::EventLog& log, Reporter on_report,
+             watch::Publisher* publisher);
   /// Ends the thread after the pass that runs.
-  ~EngineThread();
+  ~PassThread();
 
   /// Samples of one prompt: those after the first are submitted when the first has its first token,
   /// so that they find the prompt in the cache.
@@ -67,7 +67,7 @@ class EngineThread {
   void pass(PassReport& report);
   void submit_now(const Submission& submission, PassReport& report);
 
-  EngineCore& engine_;
+  LessonServer& server_;
   watch::EventLog& log_;
   Reporter on_report_;
   watch::Publisher* publisher_;

@@ -37,8 +37,8 @@ struct Books {
   lesson08::KvCacheManager books;
 };
 
-struct Server : Books, lesson08::Scheduler {
-  Server(int num_blocks, int block_size, const lesson08::SchedulerOptions& options = {})
+struct PooledScheduler : Books, lesson08::Scheduler {
+  PooledScheduler(int num_blocks, int block_size, const lesson08::SchedulerOptions& options = {})
       : Books(num_blocks, block_size), Scheduler(books, options) {}
 
   /// A pass: scheduled, written, and one token more for each request that has its logits.

@@ -15,8 +15,8 @@
 
 namespace serve {
 
-struct EngineOptions {
-  int lesson = 8;
+struct LessonOptions {
+  int number = 8;  // of the lesson
   int block_size = 16;
   int num_blocks = 0;  // 0 means as many as memory_utilization gives, at most what requests can use
   double memory_utilization = 0.5;  // share of the device's free memory
@@ -35,7 +35,7 @@ struct Started {
   int num_cached = 0;  // tokens of the prompt that were found in the cache
 };
 
-struct EngineState {
+struct LessonState {
   int num_running = 0, num_waiting = 0;
   int num_blocks_used = 0;
   // Blocks on their way to the store: puts that were issued, and those that it has answered.
@@ -49,26 +49,26 @@ struct Pass {
   kv::StepOutput step = {};
   std::vector<Started> started = {};
   /// Tokens of `started` that had been loaded from the host's memory, a file, or a store. Empty in
-  /// an engine that has none of them.
+  /// a server that has none of them.
   std::optional<int64_t> num_external = {};
-  EngineState state = {};
+  LessonState state = {};
 };
 
-class EngineCore {
+class LessonServer {
  public:
-  virtual ~EngineCore() = default;
+  virtual ~LessonServer() = default;
   /// Throws UserError for a request that can never run.
   virtual void submit(int64_t id, const kv::Request& request, lesson08::RequestOptions options) = 0;
   virtual bool abort(int64_t id) = 0;
   virtual Pass step() = 0;
   virtual bool idle() const = 0;
-  virtual EngineState state() const = 0;
+  virtual LessonState state() const = 0;
   virtual int num_blocks() const = 0;
   /// Tokens of the longest sequence that fits the pool, at most `limit`.
   virtual int64_t max_tokens(int64_t limit) const = 0;
 };
 
 /// Borrows the model and the store. Throws UserError for options that do not fit it.
-std::unique_ptr<EngineCore> make_engine(kv::Model& model, const EngineOptions& options);
+std::unique_ptr<LessonServer> make_server(kv::Model& model, const LessonOptions& options);
 
 }  // namespace serve
