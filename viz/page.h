@@ -39,7 +39,7 @@ struct PageInfo {
   std::string title;                      // of the tab: "Share and copy"
   std::string summary;                    // one sentence
   std::vector<std::string> opening = {};  // lines that a page begins with, without a scenario
-  float tall = 700;                       // points that its narrow picture needs (text_room.h)
+  float tall = 520;                       // points that its narrow picture needs (text_room.h)
 };
 
 /// Argument that may follow a verb: made by word(), number() and the others below.

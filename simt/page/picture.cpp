@@ -386,8 +386,8 @@ Scene warp_scene(const Room& room, const WarpView& view) {
                {State::kReserved, "moved in vain"},
                {State::kFree, "lane without a part"},
                {.state = State::kInUse, .name = "followed", .hue = kNoHue, .edge = Ink::kMark}});
-  wanted(*scene.find("legend/0"), false);
-  wanted(*scene.find("legend/3"), true);
+  if (Shape* const sample = scene.find("legend/0")) wanted(*sample, false);
+  if (Shape* const sample = scene.find("legend/3")) wanted(*sample, true);
   Lines(scene, view, {0, room.h - list, room.w, list}, rows).draw();
   return scene;
 }

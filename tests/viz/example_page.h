@@ -26,7 +26,7 @@ class CountingPage : public viz::Page {
   static constexpr int kMost = 10;
 
   explicit CountingPage(const std::string& lesson = "99", std::vector<std::string> opening = {})
-      : Page({lesson, "Count", "Counts to 10.", std::move(opening)}) {
+      : Page({lesson, "Count", "Counts to 10.", std::move(opening), 700}) {
     declare({{"add",
               {viz::number("N", -kMost, kMost)},
               "N more",

@@ -174,6 +174,11 @@ TEST_CASE("the picture has most of the window, and the parts do not overlap") {
     CHECK(parts.main.bottom() <= parts.sentence.y);
     CHECK(parts.sentence.bottom() <= parts.player.y);
     CHECK(parts.player.bottom() <= h);
+    const viz::WindowLayout folded = viz::window_layout(w, h, {.actions = true, .folded = true});
+    CHECK(folded.main.w == w - 20);
+    CHECK(folded.side.h == 0);
+    CHECK(folded.counters.bottom() <= folded.main.y);
+    CHECK(folded.main.bottom() <= folded.actions.y);
   }
   const viz::WindowLayout phone = viz::window_layout(560, 1000);
   CHECK(phone.main.w == phone.side.w);
@@ -224,19 +229,21 @@ TEST_CASE("the samples of a legend can be seen, and told apart") {
     return scene;
   };
   using viz::State;
-  viz::Scene scene = legend_of({{State::kFree, "a"},
-                                {State::kInUse, "b"},
-                                {State::kReserved, "c"},
-                                {State::kCached, "d"},
-                                {State::kFound, "e"},
-                                {State::kPrompt, "f"},
-                                {State::kDecode, "g"},
-                                {State::kPreempted, "h"},
-                                {State::kEvicted, "i"}});
-  CHECK(viz::layout_faults(scene).empty());
+  const std::vector<viz::LegendEntry> all{
+      {State::kFree, "a"},   {State::kInUse, "b"},     {State::kReserved, "c"},
+      {State::kCached, "d"}, {State::kFound, "e"},     {State::kPrompt, "f"},
+      {State::kDecode, "g"}, {State::kPreempted, "h"}, {State::kEvicted, "i"}};
+  for (const auto first : {all.begin(), all.end() - 5}) {
+    CHECK(viz::layout_faults(legend_of({first, first + 5})).empty());
+  }
+  viz::Scene scene = legend_of(all);
+  CHECK(scene.find("legend/5") == nullptr);  // one too many
   check_fault(legend_of({{State::kPrompt, "a"}, {State::kPrompt, "b"}}), "look alike");
   scene.find("legend/1")->fill = scene.find("legend/1")->edge = paint(Ink::kCell);
   check_fault(scene, "the sample legend/1 has a contrast");
+  viz::legend(scene = good(), {10, 150, 380, 18}, all);  // names only what is on the screen
+  CHECK(scene.find("legend/1") != nullptr);
+  CHECK(scene.find("legend/0") == nullptr);
 }
 
 TEST_CASE("the slots of a block fill it, however large it is") {

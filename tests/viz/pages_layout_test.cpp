@@ -89,24 +89,6 @@ TEST_CASE("no page opens empty, and one without its model says so") {
   }
 }
 
-TEST_CASE("a sentence of a scenario stands for two steps at most") {
-  for (const viz::Scenario& scenario : viz::load_shipped(KV_SOURCE_DIR)) {
-    CAPTURE(scenario.page);
-    CAPTURE(scenario.name);
-    std::string sentence;
-    int steps = 0;
-    for (const viz::Command& command : scenario.commands) {
-      if (command.verb == "say") {
-        sentence = command.args.at(0);
-        steps = 0;
-      } else if (!sentence.empty() && command.verb != "expect") {
-        CAPTURE(sentence);
-        CHECK(++steps <= 2);
-      }
-    }
-  }
-}
-
 TEST_CASE("each button above the page can be clicked, in windows of all sizes and at all zooms" *
           doctest::test_suite("sweep")) {
   const kvtest::TempDir dir;

@@ -23,21 +23,22 @@ TEST_CASE_FIXTURE(Fixture, "play shows a sentence, and a moment later what it an
   session.playing = true;
   const double read = viz::seconds_to_read("four words are here");
   CHECK(read == doctest::Approx(1.2 + 4 * 0.28));
-  session.advance(0.01);  // the first one is read while it is done
-  CHECK(session.caption() == "four words are here");
+  session.advance(0.01);
+  CHECK(session.caption() == "four words are here");  // first the sentence
+  CHECK(value() == 0);
+  CHECK_FALSE(session.is_due(0.79));
+  session.advance(0.81);  // it is read while it is done
   CHECK(value() == 1);
-  session.advance(session.seconds_per_step - 0.01);
-  CHECK(value() == 1);
-  session.advance(0.02);
+  session.advance(session.seconds_per_step + 0.01);
   CHECK(value() == 3);
-  session.advance(read - session.seconds_per_step - 0.05);
+  session.advance(read - 0.81 - session.seconds_per_step - 0.05);
   CHECK(session.caption() == "four words are here");
   session.advance(0.1);
-  CHECK(session.caption() == "two more words than one");  // first the sentence
+  CHECK(session.caption() == "two more words than one");
   CHECK(value() == 3);
-  session.advance(1.21);  // it is read while it is done
+  session.advance(0.81);
   CHECK(value() == 7);
-  session.advance(viz::seconds_to_read(session.caption()) - 1.2);
+  session.advance(viz::seconds_to_read(session.caption()) - 0.8);
   CHECK(session.caption() == "bye");
   CHECK(session.playing);
   session.advance(viz::seconds_to_read("bye") + 0.01);

@@ -326,9 +326,10 @@ std::vector<std::string> layout_faults(Page& page) {
     bool filled = false;  // whether the picture must fill it
   };
   std::vector<std::string> all;
+  const bool acts = !page.actions().empty();
   for (const Size& size : {Size{390, 844}, Size{700, 520}, Size{1024, 640}, Size{1280, 800, true},
                            Size{1920, 1080, true}, Size{2560, 1440}}) {
-    const WindowLayout layout = window_layout(size.w, size.h, {.actions = !page.actions().empty()});
+    const WindowLayout layout = window_layout(size.w, size.h, {.actions = acts, .folded = acts});
     const Scene scene = page.scene(picture_room(layout, page.info().tall));
     if (scene.shapes().empty()) return {};  // it has no picture yet
     std::vector<std::string> faults = layout_faults(scene);

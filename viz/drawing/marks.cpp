@@ -48,10 +48,33 @@ Shape& twin_bar(Scene& scene, std::string id, const Place& box) {
   return shape;
 }
 
+/// Whether the scene has a box that looks as the entry says, or had one on the way to it.
+bool is_drawn(const Scene& scene, const LegendEntry& entry) {
+  Shape sample;
+  dress(sample, entry.state, 0);
+  const auto looks_so = [&](const Shape& one) {
+    if (one.kind != Shape::Kind::kBox || one.over || one.only_lit) return false;
+    if (entry.has_twin) return one.fill == paint(Ink::kText) && one.at.h <= 3;
+    if (entry.edge != Ink::kNone) return one.edge.ink == entry.edge;
+    if (one.pattern != sample.pattern) return false;
+    if (entry.hue >= 0 && one.edge.ink != sample.edge.ink) return false;
+    const bool plain = sample.pattern == Pattern::kPlain && !sample.dashed;
+    if (plain && entry.hue != kNoHue && one.edge.ink != sample.edge.ink) return false;
+    return sample.pattern == Pattern::kHatched || one.dashed == sample.dashed;
+  };
+  return std::ranges::any_of(scene.shapes(), looks_so) ||
+         std::ranges::any_of(scene.ghosts(), looks_so, &Scene::Ghost::shape);
+}
+
 void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entries) {
   const float line = at.h < 44 ? at.h : 22.0f, apart = is_in_text(scene.room()) ? 10 : 16;
   float x = at.x, y = at.y;
-  for (size_t i = 0; i < entries.size(); ++i) {
+  const auto drawn = [&](const LegendEntry& entry) { return is_drawn(scene, entry); };
+  const bool is_empty = std::ranges::none_of(entries, drawn);  // it says what will come
+  int count = 0;
+  for (size_t i = 0; i < entries.size() && count < kMostSamples; ++i) {
+    if (!is_empty && !drawn(entries[i])) continue;
+    ++count;
     const std::string id = fmt::format("legend/{}", i);
     const float w = text_width(entries[i].name, 12) + 2;
     if (x + 26 + w > at.right() && y + 2 * line <= at.bottom()) {
@@ -73,23 +96,6 @@ void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entri
                 {.size = 12, .paint = {Ink::kDim}});
     x += 26 + w + apart;
   }
-}
-
-std::vector<LegendEntry> drawn_in(const Scene& scene, std::vector<LegendEntry> entries) {
-  std::erase_if(entries, [&](const LegendEntry& entry) {
-    Shape sample;
-    dress(sample, entry.state, 0);
-    return std::ranges::none_of(scene.shapes(), [&](const Shape& one) {
-      if (one.kind != Shape::Kind::kBox) return false;
-      if (entry.has_twin) return one.fill == paint(Ink::kText) && one.at.h <= 3;
-      if (entry.edge != Ink::kNone) return one.edge.ink == entry.edge;
-      if (one.pattern != sample.pattern) return false;
-      const bool plain = sample.pattern == Pattern::kPlain && !sample.dashed;
-      if (plain && one.edge.ink != sample.edge.ink) return false;
-      return sample.pattern == Pattern::kHatched || one.dashed == sample.dashed;
-    });
-  });
-  return entries;
 }
 
 }  // namespace viz

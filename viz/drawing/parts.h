@@ -36,10 +36,11 @@ Shape& dress(Shape& box, State state, int hue = -1);
 std::string glyph(State state);
 /// A bar at the foot of a box: what is in it stands a second time elsewhere.
 Shape& twin_bar(Scene& scene, std::string id, const Place& box);
-/// Samples with their names in a row: "legend/0", ... An entry without a hue is drawn in the first
-/// one if sequences' things can be in its state; kFree, kReserved and kEvicted have none, and
-/// kNoHue is for a page where the state belongs to no sequence.
-constexpr int kNoHue = -2;
+/// Samples of looks that the scene has so far, with their names in a row: of the first five entries
+/// that it has, or of all if it has none. "legend/1" is always the second entry's. An entry without
+/// a hue is drawn in the first one if sequences' things can be in its state; kFree, kReserved and
+/// kEvicted have none, and kNoHue is for a page where the state belongs to no sequence.
+constexpr int kNoHue = -2, kMostSamples = 5;
 struct LegendEntry {
   State state;
   std::string name;
@@ -48,8 +49,6 @@ struct LegendEntry {
   bool has_twin = false;
 };
 void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entries);
-/// The entries whose looks the scene has so far.
-std::vector<LegendEntry> drawn_in(const Scene& scene, std::vector<LegendEntry> entries);
 
 /// Equal cells in rows, as large as the room allows.
 struct Grid {

@@ -8,7 +8,8 @@
 namespace viz {
 namespace {
 
-constexpr float kBar = 13;  // points: of a phone's scrollbar, beside the picture
+constexpr float kBar = 13;   // points: of a phone's scrollbar, beside the picture
+constexpr float kLow = 330;  // points: the picture of a lower window scrolls
 
 /// Returns whether the picture scrolls to a change of the shape.
 bool counts(const Shape& shape) {
@@ -49,12 +50,13 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
     const float rows = upright && parts.film ? 2 * kFinger + kGap : kFinger;
     layout.player = from_bottom(kEdge, inner, layout.on_phone ? rows : 36);
   }
-  const bool counts_apart = !parts.side || (upright && parts.actions);
+  const bool has_side = parts.side && (layout.on_phone || width < kSmall || !parts.folded);
+  const bool counts_apart = !parts.side || (parts.actions && !sideways);
   if (counts_apart) layout.counters = from_top(parts.counters);
   const float side =
-      parts.side ? std::round(std::clamp((sideways ? 0.29f : 0.235f) * width, 200.0f, 320.0f)) : 0;
-  const float wide = upright || !parts.side ? inner : inner - side - 12;
-  if (sideways && parts.side) {  // the sentence is below the controls
+      has_side ? std::round(std::clamp((sideways ? 0.29f : 0.235f) * width, 200.0f, 320.0f)) : 0;
+  const float wide = upright || !has_side ? inner : inner - side - 12;
+  if (sideways && has_side) {  // the sentence is below the controls
     const float words = std::round(0.3f * (bottom - top));
     const float x = kEdge + inner - side;
     if (parts.tabs && tabs_beside) layout.tabs = {x, top, side, tabs};
@@ -63,11 +65,11 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
     layout.sentence = {layout.side.x, layout.side.bottom() + kGap, side, words};
   } else {
     if (acts_below) {
-      const float rows = parts.side ? 2 : 3;
+      const float rows = parts.side || inner >= 345 ? 2 : 3;
       layout.actions = from_bottom(kEdge, inner, rows * (kFinger + kGap) - kGap);
     }
     layout.sentence = from_bottom(kEdge, inner, upright ? 68.0f : height < 720 ? 46.0f : 54.0f);
-    if (parts.side && !upright) layout.side = {kEdge + inner - side, top, side, bottom - top};
+    if (has_side && !upright) layout.side = {kEdge + inner - side, top, side, bottom - top};
   }
   if (parts.actions && !upright) layout.actions = from_bottom(kEdge, wide, sideways ? kFinger : 38);
   layout.main = {kEdge, top, wide, bottom - top};
@@ -83,7 +85,7 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
 
 Room picture_room(const WindowLayout& layout, float tall) {
   const Place& main = layout.main;
-  if (main.w >= kTextWidth && !layout.on_phone) return {main.w, main.h};
+  if (main.w >= kTextWidth && !layout.on_phone) return {main.w, std::max(main.h, kLow)};
   const Room narrow{main.w - kBar, std::max(main.h, tall)};
   if (is_narrow(narrow)) return narrow;
   return {kTextWidth, std::max(main.h / picture_part(layout), 475.0f)};

@@ -7,11 +7,11 @@
 
 namespace viz {
 
-/// The page's picture has most of the window. The parts beside and below it keep their size, so
-/// that nothing jumps while a scenario plays. On a phone held upright the side is below it, both
-/// scroll as one, and the player of a film has two rows. On a phone held sideways the tabs are
-/// above the controls and the sentence below them, which leaves their rows to the picture. In
-/// points.
+/// The page's picture has most of the window, and the side is not there until more is wanted. The
+/// parts keep their size, so that nothing jumps while a scenario plays. On a phone held upright the
+/// side is below the picture, both scroll as one, and the player of a film has two rows. On a phone
+/// held sideways the tabs are above the controls and the sentence below them, which leaves their
+/// rows to the picture. In points.
 struct WindowLayout {
   Place tabs;             // on top
   Place main;             // the page's picture
@@ -25,9 +25,11 @@ struct WindowLayout {
   bool upright = false;   // a phone held upright
 };
 inline constexpr float kFinger = 44;  // points: the least height of a control on a phone
+inline constexpr float kSmall = 720;  // points: a window of less width is small
 /// What there is in the window; what there is not leaves its room to the picture.
 struct Parts {
   bool tabs = true, actions = false, side = true, player = true;
+  bool folded = false;  // only a small window shows the side, which then lists the films, too
   bool film = true;     // the player has one: a phone held upright then has no large buttons
   float counters = 42;  // points: the height of the counters, if they are in a row of their own
 };

@@ -113,7 +113,7 @@ void Session::apply(const Command& command, bool of_scenario) {
     done.before = place_;
     // A scenario goes on from its own state only: playing then goes on with what is shown.
     const bool goes_on = !went_on && !page_->next_step().empty();
-    const bool at_begin = scenario() && position() == place_.story->begin;
+    const bool at_begin = scenario() && steps_done() == 0;
     if (!done.restarts && !of_scenario && (at_begin || goes_on)) go_to({});
     done.after = place_;
     if (done.restarts) log_.clear();
@@ -323,7 +323,7 @@ void Session::go_to(const Place& place) {
   place_ = place;
   caption_ = scenario() ? sentence_at(*scenario(), place_.story->begin, position()) : "";
   waited_ = shown_ = 0;
-  wait_ = seconds_to_read(caption_);
+  wait_ = steps_done() == 0 ? 0 : seconds_to_read(caption_);  // a film begins at once
 }
 
 size_t Session::num_steps() const {

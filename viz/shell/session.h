@@ -3,7 +3,6 @@
 // A page and its history. Everything that changes a page goes through run(), so a session can be
 // recorded, undone, and played from a file.
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -90,14 +89,12 @@ class Session {
   bool playing = false;
   double seconds_per_step = 0.6;  // if there is nothing to read
   /// Called once a frame. Plays, when it is time: shows a sentence, and a moment later does what it
-  /// announces, while it is read. The first one's steps begin at once.
+  /// announces. The next sentence waits until this one can have been read.
   void advance(double seconds);
   /// Whether advance() by these seconds would do a step.
   bool is_due(double seconds) const;
   /// The command that step() would run next; empty if there is none.
   std::string next_verb() const;
-  /// Share of the wait before the next step of playing that is over, 0 to 1.
-  double waited() const { return wait_ > 0 ? std::min(1.0, waited_ / wait_) : 1; }
 
  private:
   struct Story {
@@ -141,7 +138,7 @@ class Session {
   static Place unannounced(Place place);
   void go_to(const Place& place);
   bool play_step();
-  bool announce();
+  const std::string* next_sentence() const;
 
   std::unique_ptr<Page> page_;
   bool opened_ = false;

@@ -7,17 +7,16 @@
 
 namespace viz {
 
-constexpr double kLead = 1.2;  // seconds for which a sentence stands before something moves
+constexpr double kLead = 0.8;  // seconds for which a sentence stands before something moves
 
 double seconds_to_read(std::string_view sentence) {
   return sentence.empty()
              ? 0
-             : kLead + 0.28 * (1.0 + static_cast<double>(std::ranges::count(sentence, ' ')));
+             : 1.2 + 0.28 * (1.0 + static_cast<double>(std::ranges::count(sentence, ' ')));
 }
 
 bool Session::step() {
   const std::string caption = caption_;
-  const bool begins = scenario() && steps_done() == 0;
   bool done = false;
   try {
     done = play_step();
@@ -33,7 +32,7 @@ bool Session::step() {
   waited_ = 0;
   const bool says_more = !at_end() && scenario()->commands[position()].verb == "say";
   if (caption_ != caption) shown_ = 0;
-  wait_ = (caption_ == caption || begins) && !says_more
+  wait_ = caption_ == caption && !says_more
               ? seconds_per_step
               : std::max(seconds_per_step, seconds_to_read(caption_) - shown_);
   return done;
@@ -44,21 +43,16 @@ void Session::play_on(size_t steps) {
   }
 }
 
-/// Shows the next sentence, if one comes before the next command. The first step shows its own.
-bool Session::announce() {
-  if (at_end() || steps_done() == 0) return false;
+/// The sentence that comes before the next command; null if there is none.
+const std::string* Session::next_sentence() const {
+  if (at_end()) return nullptr;
   const Command& next = scenario()->commands[position()];
-  if (next.verb != "say" || next.args.empty() || next.args[0] == caption_) return false;
-  caption_ = next.args[0];
-  ++place_.position;
-  waited_ = shown_ = 0;
-  wait_ = kLead;
-  return true;
+  const bool is_new = next.verb == "say" && !next.args.empty() && next.args[0] != caption_;
+  return is_new ? &next.args[0] : nullptr;
 }
 
 bool Session::is_due(double seconds) const {
-  const bool begins = scenario() && steps_done() == 0;
-  return playing && (begins || waited_ + seconds >= wait_);
+  return playing && waited_ + seconds >= wait_ && !next_sentence();
 }
 
 std::string Session::next_verb() const {
@@ -71,10 +65,17 @@ std::string Session::next_verb() const {
 }
 
 void Session::advance(double seconds) {
-  const bool due = is_due(seconds);
   waited_ += seconds;
   shown_ += seconds;
-  if (due && !announce()) step();
+  if (!playing || waited_ < wait_) return;
+  if (const std::string* const sentence = next_sentence()) {
+    caption_ = *sentence;
+    ++place_.position;
+    waited_ = shown_ = 0;
+    wait_ = kLead;
+  } else {
+    step();
+  }
 }
 
 }  // namespace viz

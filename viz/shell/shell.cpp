@@ -123,8 +123,12 @@ Parts Shell::parts() const {
   const Session& s = *tab().session;
   const bool acts = !s.page().actions().empty(), small = embedded && acts;
   const bool film = s.scenario() != nullptr || command_line_.is_open();
-  return {
-      .tabs = !embedded, .actions = acts, .side = !small, .player = !small || film, .film = film};
+  return {.tabs = !embedded,
+          .actions = acts,
+          .side = !small,
+          .player = !small || film,
+          .folded = acts && !shows_more_,
+          .film = film};
 }
 
 void Shell::frame(float width, float height, float scale, double seconds) {

@@ -101,7 +101,6 @@ class Shell {
     std::string selected = {};    // on the page, then
   };
   static constexpr double kLong = 0.25;  // seconds: work that takes longer has a sign
-  static constexpr float kSmall = 720;   // points: a window of less width is small
   static constexpr float kSlowest = 0.25f, kFastest = 4;  // speeds of the player
   struct Pressed {
     int key;
@@ -140,6 +139,7 @@ class Shell {
   void draw_actions(const Place& at, bool has_player);
   void draw_films(const Room& room, bool in_column);
   void draw_counters(const Place& at);
+  void draw_more_button();
   void draw_controls();
   void draw_side(const Place& at, bool counts);
   void draw_side_parts(float width, bool counts);

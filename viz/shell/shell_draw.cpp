@@ -161,11 +161,15 @@ void Shell::draw_way_down(const Place& page) {
   ImGui::EndChild();
 }
 
-/// If there is no player, Undo and Reset stand beside them.
+/// In a window More stands beside them, and if there is no player, Undo and Reset.
 void Shell::draw_actions(const Place& at, bool has_player) {
   begin("actions", at, false, kFixed);
   ui_.begin_large(on_phone_ ? kFinger + 1 : at.h);  // whole pixels round down
   session().page().buttons(ui_, session().page().actions());
+  if (!on_phone_ && parts().side) {
+    ImGui::SameLine(ImGui::GetContentRegionMax().x - button_width("More"));
+    draw_more_button();
+  }
   if (!has_player) {
     ui_.same_line();
     draw_undo_buttons();
@@ -196,16 +200,19 @@ void Shell::draw_films(const Room& room, bool in_column) {
   }
 }
 
+void Shell::draw_more_button() {
+  const char* const label = shows_more_ ? "Less" : "More";
+  if (!ui_.shell_button("more", label, "Rarer commands, fields, and what happened")) return;
+  shows_more_ = !shows_more_;
+  to_side_ = shows_more_ && upright_;
+}
+
 /// The page's controls; of a page with large buttons, if more are wanted. A live run has no others.
 void Shell::draw_controls() {
   Page& page = session().page();
   const bool live = page.why_not(parse_command("stop")).empty(), acts = !page.actions().empty();
   if (live) ui_.hint("The engine runs. Stop brings the settings back.");
-  if (!live && acts &&
-      ui_.shell_button("more", shows_more_ ? "Less" : "More", "Rarer commands, and fields")) {
-    shows_more_ = !shows_more_;
-    to_side_ = shows_more_ && upright_;
-  }
+  if (!live && acts && on_phone_) draw_more_button();
   const size_t queued = ui_.num_commands();
   if (!live && (!acts || shows_more_)) page.draw(ui_);
   if (ui_.num_commands() > queued) pressed_below_ = upright_;
@@ -343,12 +350,6 @@ void Shell::draw_play_buttons() {
                        "Play the scenario, or let the live run go on (Space)", again ? "" : none,
                        button_width("Pause"))) {
     work("walk", [this] { press_play(); });
-  }
-  if (s.playing) {  // how much of the time to read is over
-    const ImVec2 a = ImGui::GetItemRectMin(), b = ImGui::GetItemRectMax();
-    ImGui::GetWindowDrawList()->AddRectFilled(
-        ImVec2(a.x, b.y - 3 * ui_.scale()),
-        ImVec2(a.x + static_cast<float>(s.waited()) * (b.x - a.x), b.y), window_theme->accent);
   }
   ui_.same_line();
   if (ui_.shell_button("back", "Back", "One step back (Left arrow)",

@@ -55,7 +55,7 @@ NoCachePage::NoCachePage(const viz::PageContext& context)
             .title = "No cache",
             .summary = "Each pass computes K and V of every token again. One new row would do.",
             .opening = {kStory, "step 9"},
-            .tall = 560}),
+            .tall = 440}),
       live_(context) {
   declare(live_.verbs(
       "watch the engine continue the prompt, one token a step",

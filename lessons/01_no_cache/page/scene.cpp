@@ -30,10 +30,13 @@ viz::Shape& dress(viz::Shape& box, bool again) {
 /// When a smooth motion has done this part of its way.
 float moment_of(float part) { return 0.5f - std::sin(std::asin(1 - 2 * part) / 3); }
 
-/// Number of rows that get room. It grows by half at a time, so that the cells do not shrink at
-/// every step.
+/// Number of rows that get room. It grows by half or more at a time, so that the cells do not
+/// shrink at every step. The opening and a whole run fill theirs.
 size_t room_for(size_t rows) {
   size_t room = 6;
+  for (const size_t next : {11, 18, 27, 41}) {
+    if (room < rows) room = next;
+  }
   while (room < rows) room += room / 2;
   return room;
 }
@@ -259,11 +262,9 @@ viz::Scene triangle_scene(const viz::Room& room, const TriangleView& view) {
   Triangle(scene, view, all, narrow ? viz::Place{all.w, 0, 0, 0} : sums).draw();
   draw_sums(scene, view, sums);
   viz::legend(scene, {0, room.h - legend, room.w, legend},
-              {{viz::State::kInUse, "computed for the first time", kHue},
+              {{viz::State::kDecode, "computed for the first time", kHue},
                {viz::State::kReserved, "computed again"},
                {viz::State::kFree, "drawn, not run yet"}});
-  dress(*scene.find("legend/0"), false);
-  dress(*scene.find("legend/1"), true);
   return scene;
 }
 

@@ -62,7 +62,8 @@ FlatCachePage::FlatCachePage(const viz::PageContext& context)
     : Page({.lesson = "02",
             .title = "A flat cache",
             .summary = "A slab for each sequence, reserved in full before the first token comes.",
-            .opening = {"append 0 1024", "append 1 512", "append 2 200", "append 3 512"}}),
+            .opening = {"append 0 1024", "append 1 512", "append 2 200", "append 3 512"},
+            .tall = 560}),
       live_(context) {
   declare_slabs();
   declare_range();
@@ -178,8 +179,7 @@ std::vector<viz::Counter> FlatCachePage::counters() const {
   return {
       {"slabs", cache().batch()},
       {"slots", cache().max_seq_len()},
-      {"reserved", reserved, label(!range, "slots reserved"),
-       "Slabs times slots: what was allocated."},
+      {"reserved", reserved, label(!range, "reserved"), "Slabs times slots: what was allocated."},
       {"used", used, label(!range, "hold a token"), "Slots whose K and V were computed."},
       {"wasted", reserved - used, label(!range, "empty"),
        "Slots that are reserved and hold nothing."},

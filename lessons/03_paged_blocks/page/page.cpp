@@ -25,7 +25,8 @@ PagedPage::PagedPage(const viz::PageContext& context)
                 .title = "Paged blocks",
                 .summary =
                     "A token's place: its block by division and the table, its offset by the rest.",
-                .opening = {"new A", "append A 6"}},
+                .opening = {"new A", "append A 6"},
+                .tall = 700},
                context) {
   declare_pool();
   declare({{"point",

@@ -79,7 +79,9 @@ class Motion {
     if (!now_.copies.empty()) return kCopy;
     const auto grew = [&](const TableCard& table) {
       const TableCard* was = viz::find_card(before_.tables, table.origin);
-      return table.num_tokens > (was != nullptr ? was->num_tokens : 0);
+      if (was == nullptr) return table.num_tokens > 0;
+      const bool draws = was->waiting.empty() && !table.waiting.empty();
+      return draws || table.num_tokens > was->num_tokens;
     };
     if (std::ranges::any_of(now_.tables, grew)) return kGrow;
     return now_.tables.size() > before_.tables.size() ? kFork : kFree;

@@ -194,7 +194,7 @@ std::vector<viz::Counter> PrefixPage::counters() const {
       {"cached", manager.pool().index().size(), "can be found",
        "Full blocks whose K and V are written, free or not."},
       {"asked", stats.queries},
-      {"found", stats.hits, "from the cache",
+      {"found", stats.hits, "from cache",
        "Tokens that were not computed, of all that were asked for.",
        fmt::format("{} / {}", stats.hits, stats.queries)},
       viz::share("hit_permille", stats.hits, stats.queries, "", ""),

@@ -46,7 +46,8 @@ EvictionPage::EvictionPage(const viz::PageContext& context)
                 .title = "LRU eviction",
                 .summary = "A freed block keeps what it holds, and waits at the end of the queue. "
                            "The block in front goes first.",
-                .opening = {fmt::format("ask A \"{}\"", kTexts[0])}},
+                .opening = {fmt::format("ask A \"{}\"", kTexts[0])},
+                .tall = 700},
                context) {
   const viz::Argument name = viz::word("NAME");
   const viz::Argument words = viz::text("WORDS").field("words", kTexts[0]);

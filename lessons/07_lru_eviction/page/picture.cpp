@@ -17,7 +17,7 @@ using viz::Place;
 using viz::Span;
 
 constexpr float kGap = 6, kHead = 20, kName = 20;
-float legend_height(const viz::Room& room) { return viz::is_narrow(room) ? 68 : 22; }
+float legend_height(const viz::Room& room) { return viz::is_narrow(room) ? 46 : 22; }
 float reason_height(const viz::Room& room) { return room.w <= viz::kTextWidth ? 56 : 38; }
 constexpr int kMostTiles = 64;  // more are cells without words
 constexpr float kLongest = 5;   // seconds
@@ -333,10 +333,7 @@ viz::Scene queue_scene(const viz::Room& room, const Shown& before, const Shown& 
   const size_t first = scene.shapes().size();
   viz::note(scene, "reason", {0, line->at.y + 4, room.w, reason_height(room) - 6}, reason);
   for (viz::Shape& shape : scene.since(first)) shape.during({0, 0.1f});
-  const auto is_shared = [](const viz::Shape& one) { return one.id.ends_with("/twin"); };
-  if (std::ranges::any_of(scene.shapes(), is_shared)) {
-    legend.push_back({.state = viz::State::kInUse, .name = "shared", .has_twin = true});
-  }
+  legend.push_back({.state = viz::State::kInUse, .name = "shared", .has_twin = true});
   viz::legend(scene, {0, room.h - legend_height(room) + 2, room.w, legend_height(room) - 2},
               legend);
   draw_more(scene, now);

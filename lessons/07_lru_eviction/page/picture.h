@@ -25,8 +25,7 @@ struct Shown {
 };
 
 /// The picture of `now`, with the motion that leads there from `before`. `reason` is the note
-/// between the queue and the tables. `legend` has no entry for shared blocks; one is added if the
-/// picture has any.
+/// between the queue and the tables. `legend` has no entry for shared blocks: it is added.
 viz::Scene queue_scene(const viz::Room& room, const Shown& before, const Shown& now,
                        const std::string& reason, std::vector<viz::LegendEntry> legend);
 

@@ -29,7 +29,7 @@ Areas::Areas(const viz::Room& room) {
     pass = below(42);
     times = below(100);
     pool = below(room.h - y - 74);
-    legend = below(66);
+    legend = below(44);
     return;
   }
   const float tall = 0.37f * room.h, wide = 0.41f * room.w;
@@ -66,13 +66,13 @@ viz::Scene Picture::drawn() {
   viz::reason(scene_, areas_.reason, words, about, preempts_ ? Span{0, 0.1f} : acts_.goes);
   if (preempts_) viz::during(scene_, "note/arrow", {acts_.goes.end, acts_.takes.begin + 0.1f});
   viz::legend(scene_, areas_.legend,
-              viz::drawn_in(scene_, {{State::kPrompt, "prompt"},
-                                     {State::kDecode, "decode"},
-                                     {State::kPreempted, "preempted"},
-                                     {State::kFound, "found"},
-                                     {State::kCached, "free, can be found", viz::kNoHue},
-                                     {State::kFree, "free"},
-                                     {State::kReserved, "taken away"}}));
+              {{State::kPrompt, "prompt"},
+               {State::kDecode, "decode"},
+               {State::kPreempted, "preempted"},
+               {State::kReserved, "taken away"},
+               {State::kCached, "free, can be found", viz::kNoHue},
+               {State::kFound, "found"},
+               {State::kFree, "free"}});
   const bool starts = !now_.last.started.empty() || !now_.last.resumed.empty();
   scene_.lasts(!ran_ ? 0.3f : preempts_ ? 2.4f : starts ? 1.2f : 0.7f);
   return std::move(scene_);

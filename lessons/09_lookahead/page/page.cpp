@@ -23,7 +23,8 @@ LookaheadPage::LookaheadPage(const viz::PageContext& context)
                            "the tokens that are drawn say which were right.",
                 .opening = {"new A \"the red cat sat on the mat and the red\" "
                             "\"cat sat on the mat and the red dog slept well\"",
-                            "guess", "pass"}},
+                            "guess", "pass"},
+                .tall = 700},
                context) {
   declare_own(requests());
   declare_own(

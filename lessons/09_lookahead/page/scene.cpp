@@ -32,7 +32,7 @@ struct Areas {
   explicit Areas(const viz::Room& room) {
     const bool narrow = viz::is_narrow(room);  // the passes are below the lanes
     const float left = (viz::is_in_text(room) ? 0.67f : 0.7f) * room.w, x = left + 20;
-    const float foot = narrow ? 66 : 18, free = narrow ? 48 : 28, told = narrow ? 70 : 36;
+    const float foot = narrow ? 44 : 18, free = narrow ? 48 : 28, told = narrow ? 70 : 36;
     legend = {0, room.h - foot, room.w, foot};
     pool = {0, legend.y - 8 - free, room.w, free};
     reason = {0, pool.y - 8 - told, room.w, told};
@@ -62,17 +62,15 @@ class Picture {
     viz::reason(scene_, areas_.reason, now_.reason,
                 viz::is_narrow(scene_.room()) ? "" : now_.points_at,
                 ran_ ? Span{0.6f, 0.7f} : Span{0.2f, 0.4f});
-    std::vector<viz::LegendEntry> entries{
-        {State::kInUse, "has K and V"},
-        {State::kReserved, "in this pass", 0},
-        {State::kFree, "guess", 0},
-        {.state = State::kInUse, .name = "came before", .has_twin = true},
-        {State::kFound, "right"},
-        {State::kEvicted, "struck out"}};
-    if (!viz::is_in_text(scene_.room())) {
-      entries.push_back({State::kCached, "can be found", viz::kNoHue});
-    }
-    viz::legend(scene_, areas_.legend, entries);
+    viz::legend(scene_, areas_.legend,
+                {{State::kInUse, "has K and V"},
+                 {State::kReserved, "in this pass", 0},
+                 {State::kFree, "guess", 0},
+                 {.state = State::kInUse, .name = "came before", .has_twin = true},
+                 {State::kFound, "right"},
+                 {State::kEvicted, "struck out"},
+                 {State::kCached, "can be found", viz::kNoHue},
+                 {State::kFree, "free"}});
     const bool travels = guessed_ && now_.passes.back().front().proposed > 0;
     scene_.lasts(travels ? 2.2f : ran_ ? 1.8f : 0.45f);
     return std::move(scene_);

@@ -117,7 +117,7 @@ viz::Scene WindowsPage::scene(const viz::Room& room) {
   constexpr float kGap = 8;
   viz::Scene scene(room);
   const bool narrow = viz::is_narrow(room);  // what the groups have is below the pool
-  const float legend_h = narrow ? 66 : viz::is_in_text(room) ? 44 : 18, note_h = narrow ? 70 : 34;
+  const float legend_h = narrow ? 44 : viz::is_in_text(room) ? 44 : 18, note_h = narrow ? 70 : 34;
   const Place legend{0, room.h - legend_h, room.w, legend_h};
   const float least = std::clamp(0.34f * room.h, 130.0f, 300.0f);  // of what is below
   const Place lanes{0, 0, room.w,
@@ -140,9 +140,9 @@ viz::Scene WindowsPage::scene(const viz::Room& room) {
   viz::legend(scene, legend,
               {{State::kInUse, "full attention"},
                {State::kSliding, "sliding"},
-               {State::kFound, "found"},
                {State::kPreempted, "leaves next"},
                {State::kCached, "free, can be found", viz::kNoHue},
+               {State::kFound, "found"},
                {State::kFree, "free; null block"}});
   scene.lasts(now_.reason.empty() ? 0.45f : 1.6f);
   return scene;

@@ -110,14 +110,13 @@ viz::Scene HostTierPage::scene(const viz::Room& room) {
   if (!room.is_told) {
     viz::reason(scene, {0, tall + kGap, room.w, note}, now_.reason, now_.points_at, {0, 0.15f});
   }
-  viz::legend(
-      scene, {0, room.h - foot, room.w, foot},
-      viz::drawn_in(scene, {{State::kInUse, "in use"},
-                            {State::kFree, "empty"},
-                            {State::kCached, "free, can be found"},
-                            {State::kReserved, "being copied", 0},
-                            {.state = State::kCached, .name = "host has a copy", .has_twin = true},
-                            {State::kPreempted, "preempted"}}));
+  viz::legend(scene, {0, room.h - foot, room.w, foot},
+              {{State::kInUse, "in use"},
+               {State::kCached, "free, can be found"},
+               {State::kReserved, "being copied", 0},
+               {.state = State::kCached, .name = "host has a copy", .has_twin = true},
+               {State::kPreempted, "preempted"},
+               {State::kFree, "empty"}});
   scene.lasts(now_.num_passes > before_.num_passes ? 1.1f : 0.5f);
   return scene;
 }

@@ -215,14 +215,13 @@ viz::Scene FileTierPage::scene(const viz::Room& room) {
     }
   }
   viz::shelf_note(scene, {0, head, room.w, note}, now_.reason, now_.points_at);
-  viz::legend(
-      scene, {0, legend, room.w, foot},
-      viz::drawn_in(scene, {{State::kInUse, "in use"},
-                            {State::kFree, "empty"},
-                            {State::kCached, "can be found"},
-                            {State::kReserved, "on its way", 0},
-                            {State::kPreempted, "no header"},
-                            {.state = State::kEvicted, .name = "damaged", .edge = Ink::kError}}));
+  viz::legend(scene, {0, legend, room.w, foot},
+              {{State::kInUse, "in use"},
+               {State::kCached, "can be found"},
+               {State::kReserved, "on its way", 0},
+               {State::kPreempted, "no header"},
+               {.state = State::kEvicted, .name = "damaged", .edge = Ink::kError},
+               {State::kFree, "empty"}});
   scene.lasts(1.0f);
   return scene;
 }

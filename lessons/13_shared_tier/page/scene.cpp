@@ -125,11 +125,11 @@ viz::Scene SharedTierPage::scene(const viz::Room& room) {
   }
   viz::shelf_note(scene, {0, head, room.w, note}, now_.reason, now_.points_at);
   viz::legend(scene, {0, legend, room.w, foot},
-              viz::drawn_in(scene, {{State::kInUse, "in use"},
-                                    {State::kCached, "can be found"},
-                                    {State::kReserved, "on its way", 0},
-                                    {State::kEvicted, "wrong K and V", viz::kNoHue, Ink::kError},
-                                    {State::kFree, "empty"}}));
+              {{State::kInUse, "in use"},
+               {State::kCached, "can be found"},
+               {State::kReserved, "on its way", 0},
+               {State::kEvicted, "wrong K and V", viz::kNoHue, Ink::kError},
+               {State::kFree, "empty"}});
   scene.lasts(0.8f);
   return scene;
 }

@@ -76,7 +76,8 @@ Fp8Page::Fp8Page()
             .summary =
                 "Each number becomes a code of eight bits, and each token's head has a scale "
                 "of its own.",
-            .opening = {"write 3 -1.3 0.2 40 300 0.01"}}) {
+            .opening = {"write 3 -1.3 0.2 40 300 0.01"},
+            .tall = 600}) {
   const viz::Argument numbers = viz::words("NUMBERS", 1, static_cast<int64_t>(kNumbers))
                                     .field("numbers", "3 -1.3 0.2 40 300 0.01");
   declare(

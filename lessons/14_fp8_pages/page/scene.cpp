@@ -91,8 +91,9 @@ void draw_memory(viz::Scene& scene, const Shown& shown, const Place& at) {
     scene.label(id + "/name", {row.x, row.y, 44, row.h}, fp8 ? "FP8" : "bf16", {.size = 13});
     const Place bar{first, row.y + 5, x_of(tokens) - first, row.h - 10};
     scene.box(id, bar, viz::full(0)).radius = 2;
-    scene.label(fmt::format("{}/tokens {}", id, shown.memory_gib),
-                {bar.right() + 8, row.y, 84, row.h}, kv::with_commas(tokens), {.size = 13});
+    const Place count{bar.right() + 8, row.middle_y() - 10, 84, 20};
+    scene.box(id + "/plate", count, paint(Ink::kGround));  // over the lines
+    scene.label(fmt::format("{}/tokens {}", id, shown.memory_gib), count, kv::with_commas(tokens));
   }
 }
 
@@ -102,7 +103,7 @@ viz::Scene fp8_scene(const viz::Room& room, const Shown& shown) {
   viz::Scene scene(room);
   const float bars = std::clamp(0.28f * room.h, 96.0f, 260.0f);
   const bool narrow = viz::is_narrow(room);
-  const float note = room.is_told ? 0 : narrow ? 70 : 40, legend = narrow ? 66 : 20;
+  const float note = room.is_told ? 0 : narrow ? 70 : 40, legend = narrow ? 44 : 20;
   const float block = room.h - note - bars - legend - 3 * kGap;
   draw_block(scene, shown, {kAround, 0, room.w - 2 * kAround, block});
   viz::legend(scene, {0, block, room.w, legend},
