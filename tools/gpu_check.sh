@@ -100,10 +100,8 @@ link_source_dir() {
 # lessons whose kernels only move blocks, these alone are checked: their engines run the kernels of the
 # lessons before. The race check is hundreds of times slower than the rest, so it also leaves out
 # whole generations (the other tools run them), sweeps over shapes that differ in nothing a race
-# depends on, and the tests of runs. It leaves out two kernels everywhere. The warps of runs hand a
-# slot back by lane 0, and the race check does not see that lane 0 arrives for the others. In spread
-# two warps meet at a barrier of their own, which it does not count as one; the simulated GPU does
-# (./course kernel 4 --races).
+# depends on, and the tests of runs. It leaves out runs everywhere (lane 0 hands a slot back for its
+# warp) and spread (two warps meet at a barrier of their own): it counts neither.
 readonly not_sanitized='*many prompts*,*wherever the slabs are*,*31 elements*,*sticky error*,*out of memory*,*2048 rows*,*however often*,*replayed from a graph*,*the engine gives*,windows: every head*,windows: what lies before them leaves no trace'
 readonly not_raced='*every lesson*,*golden*GQA 2*,*golden*GQA 8*,*what unused slots*,*n samples*,*beam search finds*,*large uneven*,*one long*,*takes several heads*,*17 to 500 rows*,*every length around*,*FP8 pages: uneven*'
 
