@@ -1,26 +1,25 @@
 #pragma once
 
-// The arithmetic contract of attention. Every lesson's kernel, on either device, follows it, and
-// this is why they all give the same bits.
+// The arithmetic contract of attention. Every lesson's fast kernel follows it, on either device. So
+// on one device they all give the same bits.
 //
-//   group   kGroupTiles tiles of kTileTokens keys of one sequence, counted from token 0. They add
-//           up, one on top of the other, in
+//   group   kGroupTiles tiles of kTileTokens keys of one sequence, counted from token 0. Its tiles
+//           add up, one on top of the other, in
 //             m   = a score near the largest so far
 //             l   = sum of exp(score - m)
 //             acc = sum of exp(score - m) * v
-//           m begins as the largest score of the group's first tile with a visible key. It moves
-//           only if a later tile has a score so far above it that exp(score - m) exceeds
-//           kMaxWeight. Then it moves to that tile's largest score, and before the tile is added l
-//           and acc are multiplied by exp(old m - new m).
-//   result  the ordered merge of the groups, first to last; then acc / l.
+//           m begins as the largest score of the group's first tile with a visible key. If a later
+//           tile has a score so far above m that exp(score - m) exceeds kMaxWeight, m moves to that
+//           tile's largest score, and l and acc are multiplied by exp(old m - new m) before the
+//           tile is added.
+//   result  the groups merged in order, first to last; then acc / l.
 //
 // A key is visible to a query if its position is not after the query's and, in a layer with a
-// window of W tokens, less than W before it. A group without a visible key is skipped: it is never
-// merged, so it leaves no trace. The first one with a visible key is copied. A tile without a
-// visible key changes nothing of its group. In other tiles hidden keys change nothing as long as
-// their K and V are finite: a fast CUDA kernel multiplies them by 0, so a NaN would spread. Tiles
-// and groups are *logical*: neither the place of a key in memory, nor its block, nor the thread
-// that reads it matters.
+// window of W tokens, less than W before it. A tile without a visible key changes nothing of its
+// group, and a group without a visible key changes nothing of the result: a kernel may skip it or
+// merge its zeros. In other tiles a hidden key changes nothing as long as its V is finite: a CUDA
+// kernel multiplies that V by 0, and 0 * NaN is NaN. Tiles and groups are *logical*: it does not
+// matter where a key is in memory, in which block, or which thread reads it.
 
 #include "common/host_device.h"
 

@@ -14,10 +14,10 @@
 //   scores     S = Q K^T, k runs over head_dim from zero, 16 neighbours a step. Which of them sits
 //              in which k-slot is free as long as Q and K agree: a lane takes 8 consecutive bytes
 //              of a row (row_part), or what ldmatrix gives it (query_part).
-//   softmax    in base 2: a tile's m = max(s) * scale * log2(e), p = 2^(s * scale * log2(e) - m).
-//              Its 64 keys are four quarters of 16. l adds p in fp32, lane by lane: within a
-//              quarter, then the quarters as (0 + 1) + (2 + 3), then tile by tile; the four lanes
-//              of the quad only when the group ends.
+//   softmax    in base 2: scores are s * scale * log2(e), p = 2^(score - m). A tile's 64 keys are
+//              four quarters of 16. l adds p in fp32, lane by lane: within a quarter, then the
+//              quarters as (0 + 1) + (2 + 3), then tile by tile. The four lanes of a quad are added
+//              up when the group ends.
 //   output     acc += P V with P rounded to bf16, k runs over the group's keys, 16 a step. Before a
 //              tile that moves m, l and acc are multiplied by 2^(old m - new m) (state.cuh).
 //   merge      x = a * 2^(m_a - m) + b * 2^(m_b - m), with one fused multiply-add, the earlier part
@@ -138,8 +138,8 @@ __device__ inline float quad_sum(float x) {
   return x + __shfl_xor_sync(kFullWarp, x, 2);
 }
 
-/// P of a quarter, rounded to bf16, is operand A of that quarter's step of P V: C's layout, two
-/// tiles side by side, is A's.
+/// P of a quarter, rounded to bf16, is operand A of that quarter's step of P V: two results C side
+/// by side, 16 keys, have the layout of A.
 __device__ inline void quarter_operand(const QuarterScores& p, uint32_t (&a)[4]) {
   a[0] = pack_bf16(p[0][0], p[0][1]);
   a[1] = pack_bf16(p[0][2], p[0][3]);

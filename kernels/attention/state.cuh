@@ -1,6 +1,6 @@
 #pragma once
 
-// m, l and acc: the state of a pair after some of its keys, and how the next keys join it.
+// m, l and acc, the state of a pair after some of its keys: how m moves, and how groups are merged.
 
 #include <cfloat>
 
@@ -21,33 +21,33 @@ struct Merge {
   __device__ float operator()(float a, float b) const { return fmaf(b, scale_b, a * scale_a); }
 };
 
-/// m of a group without a visible key yet. It is finite, so that hidden keys get 2^(-inf - m) = 0.
-/// Sums of such a group are 0, and merging it changes nothing.
+/// m of a group without a visible key yet. It is finite, so that a hidden key, whose score is -inf,
+/// gets 2^(-inf - m) = 0. The sums of such a group are 0, and merging it changes nothing.
 inline constexpr float kNoKey = -FLT_MAX;
 
-/// Moves m to a tile's largest score if that is far above it. Returns the factor of the group's
-/// sums: exactly 1 if m stays, 0 if it was kNoKey.
+/// Moves m to a tile's largest score if that score is far above m. Returns what the group's sums
+/// are to be multiplied by: exactly 1 if m stays, and 0 if m was kNoKey and moves.
 __device__ inline float move_m(float& m, float largest) {
   const float before = m;
   if (largest > before + kLog2MaxWeight) m = largest;
   return exp2_fast(before - m);
 }
 
-/// acc / l. A tile of which a pair sees nothing adds zeros, which may make +0 of -0; so there is no
-/// -0 in the output.
+/// acc / l, where an acc of -0 counts as +0. Otherwise it would tell kernels that skip a tile
+/// without a visible key from those that add its zeros, because -0 + 0 is +0.
 __device__ inline float quotient(float acc, float inverse_of_l) {
   return fmaf(acc, inverse_of_l, 0.0f);
 }
 
 /// The state of a pair after some keys, as one lane holds it: N elements of acc. While a group's
-/// tiles add up, l is the lane's part.
+/// tiles add up, l is this lane's part of the sum; what is merged has the whole l.
 template <int N>
 struct PairState {
   float m;
   float l;
   float acc[N];
 
-  /// Of a group that begins.
+  /// Begins a group: no key yet.
   __device__ void begin() {
     m = kNoKey;
     l = 0.0f;
@@ -64,7 +64,7 @@ struct PairState {
   }
 };
 
-/// A group's partial results of 16 pairs in global memory, for the warp or kernel that merges them.
+/// A group's m, l and acc of 16 pairs in global memory, for the warp or kernel that merges groups.
 template <int kHeadDim>
 struct PartialGroup {
   float acc[kMmaPairs][kHeadDim];

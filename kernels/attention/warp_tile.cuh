@@ -1,7 +1,7 @@
 #pragma once
 
-// One tile by one warp, K and V in shared memory; used by many_queries.cuh and stream_queries.cuh.
-// They keep tiles in different layouts. A tile has
+// One tile by one warp, K and V in shared memory: what many_queries.cuh and stream_queries.cuh have
+// in common. Their tiles have different layouts, but each tile has
 //
 //   k_piece(row, i), v_piece(row, i)   the address of piece i of a row, 16 bytes
 //   kStrideK, kStrideV                 pieces from a row to the next
@@ -13,8 +13,8 @@
 
 namespace kv::attention {
 
-/// The states of pairs quad + 8 h, h < kHalves (with at most 8 pairs there is no h = 1): a lane
-/// holds elements 8 n + 2 t and 8 n + 2 t + 1 of them in acc[2 n] and acc[2 n + 1].
+/// A lane's part of one pair's state: elements 8 n + 2 t and 8 n + 2 t + 1 in acc[2 n] and
+/// acc[2 n + 1]. The lane has pairs quad + 8 h, h < kHalves; with at most 8 pairs only h = 0.
 template <int kHeadDim>
 using LaneState = PairState<kHeadDim / 4>;
 
@@ -62,8 +62,8 @@ __device__ inline void score_tile(const Tile& tile, const QueryRows<kHeadDim>& q
   }
 }
 
-/// Hides the keys before a pair's first one: they get p = 0, whatever K is. before[h]: number of
-/// keys at the tile's front that pair quad + 8 h does not see.
+/// Hides the keys before a pair's first visible one: they get p = 0, whatever K is. before[h]: the
+/// number of keys at the tile's front that pair quad + 8 h does not see.
 template <int kHalves>
 __device__ inline void hide_front(QuarterScores (&s)[kQuarters], const int (&before)[2]) {
   const int t = static_cast<int>(threadIdx.x) % 4;
@@ -74,7 +74,7 @@ __device__ inline void hide_front(QuarterScores (&s)[kQuarters], const int (&bef
   }
 }
 
-/// Of the tile's first `visible` keys, for pair quad + 8 h: the largest score.
+/// The largest score of pair quad + 8 h among the tile's first `visible` keys.
 template <int kHeadDim>
 __device__ inline float largest_score(const QuarterScores (&s)[kQuarters], int h, int visible) {
   const int t = static_cast<int>(threadIdx.x) % 4;
@@ -85,8 +85,8 @@ __device__ inline float largest_score(const QuarterScores (&s)[kQuarters], int h
   }
   return quad_max(largest) * score_scale<kHeadDim>();
 }
-/// Turns the scores into p = 2^(s * scale - m), 0 where not visible. Returns this lane's part of
-/// the tile's sum.
+/// Turns the scores of pair quad + 8 h into p = 2^(s * scale - m), 0 where not visible. Returns
+/// this lane's part of the sum of p.
 template <int kHeadDim>
 __device__ inline float softmax_lane(QuarterScores (&s)[kQuarters], int h, int visible, float m) {
   const int t = static_cast<int>(threadIdx.x) % 4;
@@ -98,9 +98,9 @@ __device__ inline float softmax_lane(QuarterScores (&s)[kQuarters], int h, int v
   return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
-/// Adds a tile's scores to the groups' m and l, and makes acc ready for its output. Computes P as
-/// operand A of the quarters' steps. visible[h]: number of the tile's keys that pair quad + 8 h
-/// sees.
+/// Adds a tile to the groups' l, and moves m first where it must, with l and acc. What is left to
+/// do is acc += P V: p gets P as operand A of the quarters' steps. Pair quad + 8 h sees the tile's
+/// keys before visible[h].
 template <int kHeadDim, int kHalves>
 __device__ inline void softmax_tile(QuarterScores (&s)[kQuarters], const int (&visible)[2],
                                     LaneState<kHeadDim> (&group)[kHalves],

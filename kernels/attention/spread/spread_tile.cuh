@@ -1,9 +1,9 @@
 #pragma once
 
-// One group of a decode step: four tiles of 64 keys, each by four warps. A warp scores a quarter of
-// its tile's keys. Then it multiplies P with a quarter of V's elements, on top of what the same
-// quarter's warp of the tile before has left. K and V go from global memory straight into the
-// registers from which the tensor cores read them, all loads at once.
+// One group of a decode step: four tiles of 64 keys, four warps each. A warp scores a quarter of
+// its tile's keys. Then it multiplies P with a quarter of V's elements, on top of the acc that the
+// tile before has left there. K and V go from global memory straight into the registers from which
+// the tensor cores read them, all loads at once.
 
 #include "kernels/attention/state.cuh"
 
@@ -29,12 +29,12 @@ struct Elements {
   }
 };
 
-/// Numbers of this warp's tile of the group, and of its quarter of that.
+/// The number of this warp's tile in the group, and of its quarter in the tile.
 __device__ inline int tile_of_warp() { return static_cast<int>(threadIdx.x) / 32 / kQuarters; }
 __device__ inline int quarter_of_warp() { return static_cast<int>(threadIdx.x) / 32 % kQuarters; }
 
-/// A warp's share of a tile: K of its quarter's 16 keys, all elements; V of all 64 keys, a quarter
-/// of the elements. Elements that are not loaded are zero. K and V in FP8 have an Fp8Share instead.
+/// A warp's share of a tile: of K all elements of its quarter's 16 keys, of V a quarter of the
+/// elements of all 64 keys. What is not loaded is zero. K and V in FP8 have an Fp8Share instead.
 template <int kHeadDim>
 struct TileShare {
   static constexpr bool kHasCodes = false;
@@ -83,7 +83,7 @@ struct TileShare {
   }
 };
 
-/// Shared by the warps of a group; at the end it holds m, l and acc.
+/// Shared by the warps of a group. acc adds up tile by tile; m and l come at the end.
 template <int kHeadDim>
 struct SharedGroup {
   static constexpr int kStride = kHeadDim + 4;  // spreads the rows of a store over the banks
@@ -98,8 +98,9 @@ struct SharedGroup {
 /// Element i of four floats.
 __device__ inline float& element_of(float4& four, int i) { return (&four.x)[i]; }
 
-/// First step: this warp's quarter of the scores, and the largest of them. Pair quad + 8 h sees the
-/// tile's keys before[h] .. visible[h] - 1, h < halves; some pair sees one if `active`.
+/// First step, all tiles at once: this warp's quarter of the scores, and the largest of them. Pair
+/// quad + 8 h sees the tile's keys before[h] .. visible[h] - 1, h < halves. If no pair sees a key
+/// of the tile, it is not `active`.
 template <int kHeadDim, class Share>
 __device__ inline void score_quarter(const Share& share, const QueryRows<kHeadDim>& q,
                                      const int (&before)[2], const int (&visible)[2], int halves,
@@ -124,7 +125,7 @@ __device__ inline void score_quarter(const Share& share, const QueryRows<kHeadDi
   }
 }
 
-/// Moves a pair's m by tile i of the group; see move_m().
+/// move_m() for a pair and tile i of the group, of which shared.largest has the scores.
 template <int kHeadDim>
 __device__ inline float move_m(float& m, const SharedGroup<kHeadDim>& shared, int i, int pair) {
   const float4 of = shared.largest[i][pair];
@@ -132,8 +133,8 @@ __device__ inline float move_m(float& m, const SharedGroup<kHeadDim>& shared, in
   return move_m(m, largest * score_scale<kHeadDim>());
 }
 
-/// Second step: this quarter's part of l, and its P as operand A. factor[h]: what the tile
-/// multiplies the sums before it by.
+/// Second step, all tiles at once: this quarter's part of l, and its P as operand A. m is followed
+/// up to this tile, which multiplies the sums of the tiles before by factor[h].
 template <int kHeadDim>
 __device__ inline void softmax_quarter(const int (&visible)[2], int halves, QuarterScores& s,
                                        float (&factor)[2], SharedGroup<kHeadDim>& shared) {
@@ -158,7 +159,7 @@ __device__ inline void softmax_quarter(const int (&visible)[2], int halves, Quar
   shared.p[tile][quarter][lane] = {a[0], a[1], a[2], a[3]};
 }
 
-/// m and l of the group, by one warp.
+/// m and l of the group, by one warp: the parts of l, tile on top of tile.
 template <int kHeadDim>
 __device__ inline void sum_parts(int halves, SharedGroup<kHeadDim>& shared) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -180,7 +181,7 @@ __device__ inline void sum_parts(int halves, SharedGroup<kHeadDim>& shared) {
 }
 
 /// Third step, tile after tile: acc = acc * factor + P V, this warp's quarter of the elements. The
-/// group's first tile finds no acc, and the last one hands nothing over.
+/// `first` tile of the group finds no acc, and the `last` one hands none on.
 template <int kHeadDim, class Share>
 __device__ inline void weigh_quarter(const Share& share, const float (&factor)[2], bool first,
                                      bool last, int halves, SharedGroup<kHeadDim>& shared) {
@@ -232,9 +233,9 @@ __device__ inline void weigh_quarter(const Share& share, const float (&factor)[2
   if (!last) sync_two_warps(kQuarters * (tile + 1) + quarter);
 }
 
-/// The tiles begin .. end - 1 of a group, by four warps each; all threads of the CTA call it. q:
-/// the queries of pairs quad and quad + 8; halves: 1 if none of the latter exists. before, visible:
-/// counted from this warp's tile.
+/// The group's tiles begin .. end - 1, four warps each; all threads of the CTA call it. q: the
+/// queries of pairs quad and quad + 8; halves: 1 if no pair quad + 8 exists. before and visible are
+/// counted from the first key of this warp's tile.
 template <int kHeadDim, class Share>
 __device__ inline void attend_to_group(const Share& share, const QueryRows<kHeadDim>& q,
                                        const int (&before)[2], const int (&visible)[2], int begin,

@@ -25,7 +25,7 @@ struct TwoPairs {
   float m[2], l[2];
   float acc[kSteps][4];
 
-  /// Of a group that begins, and of one that ends: adds up the lanes' parts.
+  /// Begins a group: no key yet. end() adds up the lanes' parts of l.
   __device__ void begin() {
     m[0] = m[1] = kNoKey;
     l[0] = l[1] = 0.0f;

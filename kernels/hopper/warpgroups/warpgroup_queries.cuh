@@ -6,13 +6,13 @@
 // tiles of K and V into a ring in shared memory (step_tiles.cuh). Where the tiles come from is a
 // parameter: by TMA from rows in bf16 (BoxedTiles), or widened from codes (fp8_step_tiles.cuh).
 //
-// While a tile's output is in flight, the scores of the next one are, too. Two warpgroups take
-// turns: the steps of one run while the other computes its softmax. Tiles that all pairs see whole
-// come first and need no test for each key.
+// A tile's output and the next tile's scores are in flight together. Two warpgroups take turns: the
+// steps of one run while the other computes its softmax. Tiles that all pairs see whole come first
+// and need no test for each key.
 //
-// In a group's later tiles m seldom moves. So a warp computes P with the old m at once. If no
+// After a group's first tile m seldom moves. So a warp first computes P with the m it has. If no
 // lane's sum exceeds kSurelyBelow, no weight can exceed kMaxWeight, and m stays. Else it looks for
-// the largest score and computes P again. The bits are the same either way.
+// the largest score, moves m if it must, and computes P again. The bits are the same either way.
 
 #include <algorithm>
 
@@ -148,8 +148,8 @@ class WarpgroupOfQueries {
     }
     end_steps();
   }
-  /// For its 64 pairs, each element e and the tile's keys, 16 in a step: acc[pair][e] +=
-  /// P[pair][key] * V[key][e], from zero in a group's first tile.
+  /// For the warpgroup's 64 pairs, each element e and the tile's keys, 16 in a step: acc[pair][e]
+  /// += P[pair][key] * V[key][e], from zero in a group's first tile.
   __device__ void start_output(int slot, const uint32_t (&p)[kQuarters][4], bool first) {
     const uint64_t v = swizzled_descriptor(shared_.tiles[slot].v.bytes, Matrix::kRegionBytes);
     pin(acc_);
@@ -165,7 +165,7 @@ class WarpgroupOfQueries {
     if (threadIdx.x % 32 == 0) arrive(&shared_.empty[slot]);
   }
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  /// The number of a tile's keys that pair quad + 8 h sees, or more; kWhole: it sees all.
+  /// Pair quad + 8 h sees the tile's keys before this one; kWhole: all of them.
   template <bool kWhole>
   __device__ int visible(int tile, int h) const {
     return kWhole ? kTileTokens : num_keys_[h] - tile * kTileTokens;
@@ -213,7 +213,7 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::softmax(
   for (int h = 0; h < 2; ++h) sum[h] = (part[h][0] + part[h][1]) + (part[h][2] + part[h][3]);
 }
 
-/// Turns the scores in flight into the output in flight, and starts the next tile's scores.
+/// Turns the tile's scores into its output. On the way it starts the next tile's scores.
 template <int kHeadDim, int kWarpgroups>
 template <bool kWhole, bool kFirst>
 __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::attend_to(int tile) {
@@ -255,7 +255,7 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::attend_to(int 
   release(slot);
 }
 
-/// Merges a complete group into the result.
+/// Merges a finished group into the result.
 template <int kHeadDim, int kWarpgroups>
 __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::merge_group() {
 #pragma unroll
