@@ -26,7 +26,6 @@ const before = {
   head: after('query', 'KV', 'key-value'),
   pass: after(...'a an the each every one this per whole next first second last forward same another \\d+'.split(' ')),
   promise: after('the', 'one'),
-  register: after('a', 'the', 'of', 'in'),
   seed: after('own', "request's", 'the same'),
   store: after('a', 'the'),
   stream: after('a', 'the', 'CUDA', "model's"),
@@ -46,7 +45,6 @@ const onlyOn = {
 }
 // The pages on which it means something else.
 const notOn = {
-  atomic: /13_/,
   batch: /07_|11_|instruments|proof/,
   block: /adding-a-lesson/,
   chunk: /01_|13_|kernels\/road/,
@@ -55,7 +53,6 @@ const notOn = {
   fork: /using/,
   guess: /07_|13_/,
   lane: /adding-a-lesson/,
-  padding: /gpu/,
   pass: /road|simt/,
   slot: /11_|13_|kernels/,
   stream: /04_|route|serve\//,
