@@ -167,7 +167,7 @@ test('the glossary has letters, and a field that leaves the terms that are wante
   const top = async (selector) => (await page.locator(selector).boundingBox()).y
   assert.ok((await top('h1')) < (await top('.glossary')), 'the heading is above the letters')
   assert.ok((await top('.glossary')) < (await top('.terms')), 'the letters are above the terms')
-  await page.getByRole('searchbox', { name: 'Find a term' }).fill('bank conflict')
+  await page.getByRole('searchbox', { name: 'Find a term' }).fill('block table')
   await page.getByRole('status').getByText(` of ${all} terms`).waitFor()
   const left = await rows.count()
   assert.ok(left > 0 && left < 10, `${left} terms`)
@@ -340,7 +340,7 @@ test('after the idea there is the visualizer, or why there is none', async () =>
   await content.waitForFunction(() => document.body?.dataset.ready, null, { timeout: 60_000 })
   assert.equal(await content.evaluate(() => visualizer.state().page), '05')
   assert.deepEqual(errors, [])
-  assert.equal(await place(), before, 'the text does not move')
+  assert.ok(Math.abs(await place() - before) < 1, 'the text does not move')
   const box = await frame.boundingBox()
   assert.ok(box.width > 800 && box.x + box.width < 1280, `from ${box.x}, ${box.width} pixels`)
   await page.setViewportSize({ width: 390, height: 844 })
