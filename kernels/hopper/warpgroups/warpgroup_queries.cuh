@@ -246,7 +246,7 @@ __device__ inline void WarpgroupOfQueries<kHeadDim, kWarpgroups>::attend_to(int 
   if (kWhole || tile + 1 < num_tiles_) {
     start_scores();
     if (kWarpgroups == 2) give_turn(1 - number_);
-    wait_for_steps<kWhole ? 1 : 0>();  // what follows the last tiles has branches
+    wait_for_steps<kWhole ? 1 : 0>();  // in flight over branches, ptxas would serialize all steps
   } else {
     if (kWarpgroups == 2) give_turn(1 - number_);
     wait_for_steps<0>();
