@@ -223,15 +223,18 @@ ATTEND_KEYS("avx512f", Lanes, TileRows)
 ATTEND_KEYS("avx512f", Lanes, Fp8TileRows)
 #endif
 
+/// A query's way through its tiles.
+struct Sums {
+  Partial result;  // of complete groups
+  Partial group;
+};
+
 /// A tile for up to kBlock queries. Its rows are those of token `begin` and the tokens after it:
 /// what lies before is seen by no query of the pass.
 template <class Rows>
-void attend_block(std::span<const Query> queries, std::span<Progress> progress,
-                  const Tile<Rows>& tile, int begin, int head_dim, float scale) {
+void attend_block(std::span<const Query> queries, std::span<Sums> sums, const Tile<Rows>& tile,
+                  int begin, int head_dim, float scale) {
   const int first = begin / kTileTokens * kTileTokens;  // token of the tile
-  const auto join = [&](Partial& whole, const Partial& part, bool is_first) {
-    kv::attention::join(whole, part, is_first, head_dim);
-  };
   Block block;
   block.num_queries = queries.size() <= 2 ? 2 : kBlock;
   for (size_t r = 0; r < kBlock; ++r) {
@@ -240,8 +243,11 @@ void attend_block(std::span<const Query> queries, std::span<Progress> progress,
     block.q[r] = queries[i].q;
     block.end[r] = std::clamp(queries[i].num_keys - begin, 0, room);
     block.begin[r] = std::clamp(queries[i].first_key - begin, 0, block.end[r]);
-    block.group[r] = r < queries.size() ? &progress[r].group : &block.spare;
-    if (r < queries.size() && block.begin[r] < block.end[r]) progress[r].begin_tile(first, join);
+    block.group[r] = r < queries.size() ? &sums[r].group : &block.spare;
+    if (r >= queries.size() || block.begin[r] == block.end[r] || first % kGroupTokens != 0)
+      continue;
+    merge(sums[r].result, sums[r].group, head_dim);
+    sums[r].group = {};
   }
   Tile<Rows> seen = tile;
   seen.num_keys = *std::max_element(block.end, block.end + kBlock);
@@ -286,12 +292,11 @@ class TileCopy {
 /// attend(), for either kind of rows.
 template <class Rows, class Find>
 void attend_rows(std::span<const Query> queries, const Find& find_rows, int head_dim, float scale) {
-  thread_local std::vector<Progress> progress;  // kept, as they are large; the first join sets them
-  if (progress.size() < queries.size()) progress.resize(queries.size());
+  thread_local std::vector<Sums> sums;  // kept, as they are large
+  sums.assign(queries.size(), {});
   thread_local TileCopy copy;
   int min_key = INT_MAX, max_keys = 0;
   for (size_t i = 0; i < queries.size(); ++i) {
-    progress[i].first_key = queries[i].first_key;
     min_key = std::min(min_key, queries[i].first_key);
     max_keys = std::max(max_keys, queries[i].num_keys);
   }
@@ -308,8 +313,8 @@ void attend_rows(std::span<const Query> queries, const Find& find_rows, int head
     const auto attend_tile = [&](const auto& tile) {
       for (size_t i = 0; i < queries.size(); i += kBlock) {
         const size_t n = std::min<size_t>(kBlock, queries.size() - i);
-        attend_block(queries.subspan(i, n), std::span(progress).subspan(i, n), tile, begin,
-                     head_dim, scale);
+        attend_block(queries.subspan(i, n), std::span(sums).subspan(i, n), tile, begin, head_dim,
+                     scale);
       }
     };
     if (queries.size() <= kBlock) {
@@ -324,10 +329,8 @@ void attend_rows(std::span<const Query> queries, const Find& find_rows, int head
     }
   }
   for (size_t i = 0; i < queries.size(); ++i) {
-    progress[i].end(queries[i].num_keys, [&](Partial& whole, const Partial& part, bool is_first) {
-      join(whole, part, is_first, head_dim);
-    });
-    const Partial& result = progress[i].result;
+    Partial& result = sums[i].result;
+    merge(result, sums[i].group, head_dim);
     for (int d = 0; d < head_dim; ++d) {
       queries[i].out[d] = queries[i].num_keys > 0 ? result.acc[d] / result.l : 0.0f;
     }
@@ -335,13 +338,6 @@ void attend_rows(std::span<const Query> queries, const Find& find_rows, int head
 }
 
 }  // namespace
-
-void join(Partial& whole, const Partial& part, bool is_first, int head_dim) {
-  if (!is_first) return merge(whole, part, head_dim);
-  whole.m = part.m;
-  whole.l = part.l;
-  std::copy_n(part.acc, head_dim, whole.acc);
-}
 
 FOR_EVERY_CPU void merge(Partial& a, const Partial& b, int head_dim) {
   const float m = std::max(a.m, b.m);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 
 #include "kernels/attention/contract.h"
@@ -12,38 +13,16 @@
 
 namespace kv::attention {
 
-/// A query's state after some of its keys.
+/// A query's state after some of its keys. Without keys yet it is empty: what is merged into it
+/// stays as it is.
 struct Partial {
-  float m = -INFINITY;          // a score near the largest so far
-  float l = 0.0f;               // sum of exp(score - m)
-  float acc[kMaxHeadDim] = {};  // sum of exp(score - m) * v, [head_dim]
+  float m = std::numeric_limits<float>::lowest();  // a score near the largest so far
+  float l = 0.0f;                                  // sum of exp(score - m)
+  float acc[kMaxHeadDim] = {};                     // sum of exp(score - m) * v, [head_dim]
 };
 
 /// Appends `b`, the later keys, to `a`. The order matters: a is always the earlier part.
 void merge(Partial& a, const Partial& b, int head_dim);
-
-/// The same, but copies `part` if `is_first`, when `whole` holds nothing yet.
-void join(Partial& whole, const Partial& part, bool is_first, int head_dim);
-
-/// One query's way through its tiles: each adds to the state of its group, and complete groups join
-/// the result. `join(whole, part, is_first)` does it.
-struct Progress {
-  Partial result, group;
-  int first_key = 0;  // the first key that the query sees; its tile is the first one
-
-  /// Call before the tile that begins at token `first`. Merges the group before it if complete, and
-  /// begins the next one.
-  template <class Join>
-  void begin_tile(int first, const Join& join) {
-    if (first % kGroupTokens == 0 && first > first_key) end(first, join);
-    if (first % kGroupTokens == 0 || first <= first_key) group = {};
-  }
-  /// Merges the group that ends before token `end` into the result.
-  template <class Join>
-  void end(int end, const Join& join) {
-    if (end > 0) join(result, group, same_group(end - 1, first_key));
-  }
-};
 
 /// Addresses of the rows of a tile's tokens, [head_dim] each. Only visible keys are read.
 struct TileRows {

@@ -48,8 +48,8 @@ void draw_bands(Scene& scene, const std::string& id, const Place& at,
   const auto count = std::min(owners.size(), kHues.size());  // then they begin again
   const float h = at.h / static_cast<float>(count);
   for (size_t i = 0; i < count; ++i) {
-    const Place band{at.x, at.y + h * static_cast<float>(i), at.w,
-                     h - 0.2f};  // more: strikes a text
+    // A wider gap would strike out a word that stands across two bands.
+    const Place band{at.x, at.y + h * static_cast<float>(i), at.w, h - 0.2f};
     scene.box(fmt::format("{}/hue {}", id, owners[i]), band, soft(owners[i])).radius = 0;
   }
 }

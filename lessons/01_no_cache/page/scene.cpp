@@ -31,12 +31,12 @@ viz::Shape& dress(viz::Shape& box, bool again) {
 float moment_of(float part) { return 0.5f - std::sin(std::asin(1 - 2 * part) / 3); }
 
 /// Number of rows that get room. It grows by half or more at a time, so that the cells do not
-/// shrink at every step. The opening and a whole run fill theirs.
+/// shrink at every step. The opening (11) and a whole run (41) fill theirs.
 size_t room_for(size_t rows) {
-  size_t room = 6;
-  for (const size_t next : {11, 18, 27, 41}) {
-    if (room < rows) room = next;
+  for (const size_t room : {6, 11, 18, 27}) {
+    if (rows <= room) return room;
   }
+  size_t room = 41;
   while (room < rows) room += room / 2;
   return room;
 }

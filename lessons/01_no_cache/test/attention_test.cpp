@@ -161,8 +161,7 @@ TEST_CASE("tiles and groups add up in the order of the contract") {
           const float p = kv::exp_of(k[t] - group.m);
           group.l += p, group.acc[0] += p * v[t];
         }
-        if (end % kGroupTokens == 0 || end == num_keys)
-          join(result, group, first < kGroupTokens, 1);
+        if (end % kGroupTokens == 0 || end == num_keys) merge(result, group, 1);
       }
       float out = kNaN;
       const Query query{&q, &out, num_keys};

@@ -44,17 +44,14 @@ class Walker {
 
   std::vector<WalkStep> steps() {
     if (query_.num_keys <= 0) return {};
-    const auto join = [this](Partial& result, const Partial& group, bool is_first) {
-      join_group(result, group, is_first);
-    };
     for (int first = 0; first < query_.num_keys; first += kTileTokens) {
-      way_.begin_tile(first, join);
+      if (first > 0 && first % kGroupTokens == 0) merge_group();
       add_tile(first);
     }
-    way_.end(query_.num_keys, join);
+    merge_group();
     WalkStep& step = add(WalkStep::Kind::kDivide, 0, query_.num_keys);
-    step.before = summary_of(way_.result);
-    for (const float sum : step.before.acc) step.out.push_back(sum / way_.result.l);
+    step.before = summary_of(result_);
+    for (const float sum : step.before.acc) step.out.push_back(sum / result_.l);
     return std::move(steps_);
   }
 
@@ -83,28 +80,29 @@ class Walker {
     WalkStep& step = add(WalkStep::Kind::kTile, first, first + num_keys);
     step.scores.resize(num_keys);
     step.weights.resize(num_keys);
-    if (step.tile % kGroupTiles != 0) step.before = summary_of(way_.group);
+    if (step.tile % kGroupTiles != 0) step.before = summary_of(group_);
     kv::attention::attend_tile(query_, rows, first, head_dim(),
-                               kv::attention::score_scale(head_dim()), way_.group,
-                               step.scores.data(), step.weights.data());
-    step.after = summary_of(way_.group);
+                               kv::attention::score_scale(head_dim()), group_, step.scores.data(),
+                               step.weights.data());
+    step.after = summary_of(group_);
   }
 
   /// The group ends with the tile that was added last.
-  void join_group(Partial& result, const Partial& group, bool is_first) {
+  void merge_group() {
     const int end = steps_.back().first_token + steps_.back().num_tokens;
     WalkStep& step = add(WalkStep::Kind::kGroup, (end - 1) / kGroupTokens * kGroupTokens, end);
-    step.taken = summary_of(group);
-    if (!is_first) step.before = summary_of(result);
-    kv::attention::join(result, group, is_first, head_dim());
-    step.after = summary_of(result);
+    step.taken = summary_of(group_);
+    if (step.group > 0) step.before = summary_of(result_);
+    kv::attention::merge(result_, group_, head_dim());
+    step.after = summary_of(result_);
+    group_ = {};
   }
 
   const PagedAttentionArgs& args_;
   int seq_;
   int kv_head_;
   Query query_;
-  kv::attention::Progress way_;
+  Partial result_, group_;
   std::vector<WalkStep> steps_;
 };
 

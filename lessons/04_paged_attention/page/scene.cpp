@@ -18,9 +18,7 @@ using viz::Ink;
 using viz::Place;
 using viz::Shape;
 using viz::Span;
-using Kind = WalkStep::Kind;
 
-constexpr int kHue = 0;      // there is one sequence
 constexpr float kName = 62;  // width of the column of names, times the unit
 
 /// The picture from top to bottom: the table with tiles and groups; of a tile the pool, and its

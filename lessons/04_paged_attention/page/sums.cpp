@@ -13,13 +13,10 @@
 namespace lesson04 {
 namespace {
 
-using viz::Align;
 using viz::Ink;
 using viz::Place;
 using viz::Span;
-using Kind = WalkStep::Kind;
 
-constexpr int kHue = 0;  // there is one sequence
 constexpr Span kScale{0.05f, 0.35f}, kDown{0.4f, 0.8f}, kThere{0.75f, 0.95f};
 
 struct Row {
@@ -115,7 +112,7 @@ class SumsPainter {
       scene_
           .label(id + "/factor", column(at, ends()[2], ends()[3]),
                  fmt::format("\u00D7 {:.4f}", static_cast<double>(row.factor)),
-                 {.size = 14 * unit_, .align = Align::kCentre}, 7)
+                 {.size = 14 * unit_, .align = viz::Align::kCentre}, 7)
           .tip(fmt::format("exp({:.4f} - {:.4f}): its m, and the new one",
                            static_cast<double>(row.summary.m), static_cast<double>(step_.after.m)))
           .during({0, 0.15f});

@@ -8,6 +8,9 @@
 
 namespace lesson04 {
 
+using Kind = WalkStep::Kind;
+inline constexpr int kHue = 0;  // there is one sequence
+
 /// "A/acc 5" and so on, for A the name of what is in the row ("group 0", "result"); of the last row
 /// "now/acc 5".
 void draw_sums(viz::Scene& scene, const WalkStep& step, const viz::Place& at, float unit);

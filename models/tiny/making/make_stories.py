@@ -4,7 +4,7 @@
     python3 models/tiny/making/make_stories.py --count 100000 --seed 1 --out stories.txt
     python3 models/tiny/making/make_stories.py --count 3 --seed 7            # three stories, to read
 
-A story has a hero, a thing, a place and a helper, and one of the plots in plots.txt. They stay
+A story has a hero, a thing, a place and a helper, and one of the plots in story_plots.py. They stay
 the same from the first sentence to the last, so a model that learns from the stories has to look
 back. Each sample ends with <|endoftext|>. About one sample in six is a chat in Qwen's format: a
 request that names what the story is about, then the story. The same seed gives the same text.
@@ -15,9 +15,16 @@ import re
 import sys
 
 import story_plots
-from story_plots import article, words
+import story_words as words
 
 END = "<|endoftext|>"
+
+
+def article(phrase):
+    """'a' or 'an' in front of a phrase (no word of ours begins with a silent h or a hard u)."""
+    if phrase.startswith("unicorn"):
+        return "a " + phrase
+    return ("an " if phrase[0] in "aeiou" else "a ") + phrase
 
 
 def capital(text):
@@ -47,9 +54,7 @@ class Story:
         self.wishes = []  # and what happens in it ("who lost a kite")
         self._choose_hero()
         self._choose_place()
-        # The common ones are drawn half of the time, and more, so they are learned best.
-        common, more = words.common_things, words.common_things + words.things
-        self.set_thing(rng.choice(common if rng.random() < 0.5 else more))
+        self.set_thing(rng.choice(words.COMMON_THINGS if rng.random() < 0.5 else words.THINGS))
         self._choose_friend()
         self._choose_elder()
 
@@ -69,7 +74,7 @@ class Story:
         """
         if chance < 1.0 and self.rng.random() >= chance:
             return
-        self.set(sad=self.pick(words.sad), glad=self.pick(words.glad))
+        self.set(sad=self.pick(words.SAD), glad=self.pick(words.GLAD))
         variants = [v for v in variants if self.gender != "they" or not v.startswith("~")]
         text = self.pick(variants).removeprefix("~").format(**self.slots)
         text = re.sub(r'((?:^|(?<= ))"|[.!?] )(we|our)\b', lambda m: m[1] + capital(m[2]), text)
@@ -85,23 +90,21 @@ class Story:
     # --- who, where, what ---------------------------------------------------------------------
 
     def _new_name(self, names):
-        """Names nobody has heard of teach the model to copy letters, so that it can follow a new name."""
         if self.rng.random() < 0.25:
             count = self.pick([1, 2, 2, 3])
-            name = "".join(self.pick(words.onsets) + self.pick(words.vowels) for _ in range(count))
-            endings = ["", "", "", *words.codas, *words.name_endings]
-            return capital(name + self.pick(endings if count > 1 else words.codas))
+            name = "".join(self.pick(words.ONSETS) + self.pick(words.VOWELS) for _ in range(count))
+            return capital(name + self.pick(words.NAME_ENDINGS if count > 1 else words.CODAS))
         return self.pick(names)
 
     def _animal(self):
-        return self.pick(words.common_animals if self.rng.random() < 0.5 else words.common_animals + words.animals)
+        return self.pick(words.COMMON_ANIMALS if self.rng.random() < 0.5 else words.ANIMALS)
 
     def _choose_hero(self):
         """Slots h (how the hero is called), intro, kind, and the pronouns."""
-        size = self.pick(words.sizes)
+        size = self.pick(words.SIZES)
         draw = self.rng.random()
         if draw < 0.16:  # two children
-            pair = [self._new_name(words.girls), self._new_name(words.boys)]
+            pair = [self._new_name(words.GIRLS), self._new_name(words.BOYS)]
             self.rng.shuffle(pair)
             self.names = set(pair)
             kind, gender, name = "two children", "they", " and ".join(pair)
@@ -109,19 +112,19 @@ class Story:
         elif draw < 0.50:  # a child
             gender = self.pick(["she", "he"])
             kind = "girl" if gender == "she" else "boy"
-            name = self._new_name(words.girls if gender == "she" else words.boys)
+            name = self._new_name(words.GIRLS if gender == "she" else words.BOYS)
             intro = self.pick([article(f"{size} {kind} named {name}"),
                                f"{article(kind)} named {name}",
                                article(f"{size} {kind} called {name}")])
         else:  # an animal or a robot, with or without a name
             gender = self.pick(["she", "he"])
-            kind, names = self._animal(), words.pet_names
+            kind, names = self._animal(), words.PET_NAMES
             if draw > 0.90:
-                kind, names = "robot", words.robot_names
+                kind, names = "robot", words.ROBOT_NAMES
             elif draw > 0.78:
-                kind = self.pick(sorted(words.people))
-                gender = words.people[kind]
-                names = words.girls if gender == "she" else words.boys
+                kind = self.pick(sorted(words.PEOPLE))
+                gender = words.PEOPLE[kind]
+                names = words.GIRLS if gender == "she" else words.BOYS
             named = self.rng.random() < 0.6
             name = self._new_name(names)
             if not named:
@@ -140,17 +143,18 @@ class Story:
         self.hero_topics = [t for t in (hero, intro, None if name.startswith("the") else name) if t]
 
     def _choose_place(self):
-        prep, place, spots, sights = words.places[self.pick(sorted(words.places))]
+        prep, place, spots, sights = words.PLACES[self.pick(sorted(words.PLACES))]
         spot, other = self.rng.sample(spots, 2)
         self.set(place=place, at=f"{prep} {place}", spot=spot, other_spot=other,
                  sight=self.pick(sights))
-        self.set(home=self.pick(words.homes).format(place=place))
-        self.set(weather=self.pick(words.weather), time=self.pick(words.times))
+        self.set(home=self.pick(words.HOMES).format(place=place))
+        self.set(weather=self.pick(words.WEATHER), time=self.pick(words.TIMES))
 
     def set_thing(self, noun, look=None):
-        """Slots thing ("kite"), a_bare_thing ("a kite"), a_thing ("a red kite"), the_thing, look_thing ("red kite")."""
-        look = look or self.pick(words.colors if self.rng.random() < 0.6 else words.looks)
-        self.set(thing=noun, look_thing=f"{look} {noun}", a_bare_thing=article(noun), a_thing=article(f"{look} {noun}"),
+        """Slots thing ("kite"), a_thing ("a red kite"), the_thing, look_thing ("red kite")."""
+        look = look or self.pick(words.COLORS if self.rng.random() < 0.6 else words.LOOKS)
+        self.look = look
+        self.set(thing=noun, look_thing=f"{look} {noun}", a_thing=article(f"{look} {noun}"),
                  the_thing=f"the {self.pick([noun, noun, f'{look} {noun}'])}")
         self.thing_topics = [article(noun), article(f"{look} {noun}")]
 
@@ -159,11 +163,11 @@ class Story:
         gender = self.pick(["she", "he"])
         self.friend_topics = []
         if not self.animal_hero and self.rng.random() < 0.5:
-            name = self.pick([n for n in (words.girls if gender == "she" else words.boys)
+            name = self.pick([n for n in (words.GIRLS if gender == "she" else words.BOYS)
                               if n not in self.names])
             intro = f"{self.slots['his']} friend {name}"
         elif self.rng.random() < 0.35:
-            animal = self.pick([w for w in words.wise if w.split()[-1] != self.kind])
+            animal = self.pick([w for w in words.WISE if w.split()[-1] != self.kind])
             name, intro = f"the {animal.split()[-1]}", article(animal)
             self.friend_topics = [article(animal.split()[-1])]
         else:
@@ -172,12 +176,12 @@ class Story:
                 animal = self._animal()
             self.friend_topics = [article(animal)]
             if self.rng.random() < 0.5:
-                name = self.pick([n for n in words.pet_names if n not in self.names])
-                sized = f"{self.pick(words.sizes)} {animal}"
+                name = self.pick([n for n in words.PET_NAMES if n not in self.names])
+                sized = f"{self.pick(words.SIZES)} {animal}"
                 intro = self.pick([f"{article(animal)} named {name}",
                                    f"{article(sized)} named {name}"])
             else:
-                name, intro = f"the {animal}", article(f"{self.pick(words.sizes)} {animal}")
+                name, intro = f"the {animal}", article(f"{self.pick(words.SIZES)} {animal}")
         pronouns = PRONOUNS[gender]
         self.set(f=name, f_intro=intro, fhe=pronouns[0], fhim=pronouns[1], fhis=pronouns[2])
 
@@ -232,7 +236,7 @@ def make_sample(rng):
     if draw < 0.17:
         chat = ""
         if rng.random() < 0.35:
-            lines = rng.sample(words.system_lines, rng.randint(1, 5))
+            lines = rng.sample(words.SYSTEM_LINES, rng.randint(1, 5))
             chat = "<|im_start|>system\n" + " ".join(lines) + "<|im_end|>\n"
         chat += f"<|im_start|>user\n{request(story)}<|im_end|>\n"
         return chat + f"<|im_start|>assistant\n{text}<|im_end|>\n{END}"
