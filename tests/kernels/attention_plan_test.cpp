@@ -78,12 +78,6 @@ TEST_CASE("attention plan: every block of pairs that is spread has a counter") {
   }
 }
 
-TEST_CASE("attention plan: a little more than one wave is made one") {
-  CHECK(plan_of(1, 1, 24 * 1024).groups_per_run == 1);  // 768 groups
-  CHECK(plan_of(1, 1, 32 * 1024).groups_per_run == 2);  // 1,024
-  CHECK(plan_of(64, 1, 4096).groups_per_run == 1);      // 8,192
-}
-
 TEST_CASE("attention plan: on Hopper large batches are cut into runs") {
   CHECK(on_hopper(64, 1, 4096) == OnHopper::kRuns);
   CHECK(on_hopper(16, 4, 4096) == OnHopper::kRuns);  // 8 pairs
