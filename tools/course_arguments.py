@@ -89,8 +89,11 @@ def distance(a, b):
 
 
 def nearest(word, words):
-    """The word that was meant, or "". At most a third of the letters is wrong, as in programs/options.cpp."""
+    """The word that was meant, or "". At most a third of the letters is wrong, as in programs/options.cpp, or its end is missing."""
     letters = word.lower().lstrip("-")
+    longer = [known for known in words if known.lstrip("-").startswith(letters)]
+    if len(letters) > 2 and len(longer) == 1:
+        return longer[0]
     near = min(words, key=lambda known: distance(letters, known.lstrip("-")), default="")
     return near if distance(letters, near.lstrip("-")) <= len(letters) // 3 else ""
 

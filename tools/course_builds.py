@@ -234,11 +234,14 @@ class Build:
             die(f"the build failed (the whole output is in {shown(log)})")
 
 
+def has_gpu():
+    return bool(shutil.which("nvidia-smi")) and succeeds(["nvidia-smi", "-L"])
+
+
 def exercise_folder(preset="", tool=""):
     """Exercises run on this machine's GPU, or else on the simulated one; with a tool of it in that tool's build."""
     nvcc = shutil.which(os.environ.get("CUDACXX", "nvcc")) or pathlib.Path("/usr/local/cuda/bin/nvcc").exists()
-    has_gpu = nvcc and shutil.which("nvidia-smi") and succeeds(["nvidia-smi", "-L"])
-    build = Build(SIMULATED[tool] if tool else preset or ("default" if has_gpu else "simt"))
+    build = Build(SIMULATED[tool] if tool else preset or ("default" if nvcc and has_gpu() else "simt"))
     setup(build)
     os.environ["COURSE_JOBS"] = str(num_jobs())
     build.configure()

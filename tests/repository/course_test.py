@@ -29,15 +29,17 @@ test 5 --help         | ^usage: ./course test 5 \\[options\\]\\n(.*\\n)+  --long
 exercise help         | again whenever a file is saved
 help exercise 3       | again whenever a file is saved
 kernel --help         | two threads at one place with nothing that orders them
-help run              | explains its options once it is built: ./course build ladder$
-run 05_refcount_cow -h | explains its options once it is built: ./course build lesson05$
-run paged_blocks -h   | explains its options once it is built: ./course build lesson03$
+help run              | explains them once it is built: ./course build ladder$
+run 05_refcount_cow -h | ^  --beams N\\n(.*\\n)+The program explains them once it is built: ./course build lesson05$
+run paged_blocks -h   | explains them once it is built: ./course build lesson03$
 run 5 --help          | ^options:\\n  --mine +your files
 completion words ex   | ^exercise$
 completion words run '' | ^12$
 completion words viz '' | ^warp$
 completion words help '' | ^replay$
 completion words exercise 3 --w | ^--watch$
+completion words run 5 --be | ^--beams$
+completion words serve --role '' | ^both\\nprefill\\ndecode$
 setup -h              | ^result +packages
 help build            | ^result +programs
 web -h                | ^result +build/
@@ -53,6 +55,19 @@ help rum              | did you mean ./course run\\?
 5                     | did you mean ./course run 5\\?
 viz 99                | error: there is no lesson 99
 run --repair          | which lesson's
+run --devcie cpu      | ^error: unknown option '--devcie'; did you mean --device\\? ./course run --help lists the options$
+run 5 --mine --bemas=2 | unknown option '--bemas'; did you mean --beams\\? ./course run 5 --help
+run 5 6               | error: unexpected '6'; ./course run 5 --help
+run 5 --prompt --max-tokens --max-tokens many | error: --max-tokens: 'many' is not allowed, wanted a number;
+run 5 --device gpu    | error: --device: 'gpu' is not allowed, wanted cpu, cuda or auto; ./course run 5 --help
+run 5 --model         | error: --model: a value is missing, wanted DIR;
+run 5 --model /no/such | ^error: --model /no/such: no such folder; wanted one with a model's config.json$
+viz 5 6               | error: unexpected '6'; ./course viz 5 --help
+run 04_paged          | error: run: found '04_paged', wanted .*; did you mean 04_paged_attention\\?
+viz warp --them light | unknown option '--them'; did you mean --theme\\?
+bench 5 --longst 9    | unknown option '--longst'; did you mean --longest\\?
+make-model --like big | error: --like: 'big' is not allowed, wanted tiny or qwen3-0.6b;
+tokenize --model=/no/such two words | ^error: --model /no/such: no such folder
 help run 99           | error: there is no lesson 99
 run 18446744073709551617 | error: there is no lesson 18446744073709551617
 build -j4             | ^error: build: found '-j4', wanted names of targets
@@ -78,6 +93,8 @@ exercise 3 --reset    | --reset: a value is missing, wanted a file of yours, or 
 stale --foo           | stale: found '--foo', wanted nothing after it
 web --out             | --out: a value is missing, wanted DIR
 completion fish       | wanted bash or zsh
+run 5 --prompt --devcie --n=3 | error: cannot write to /proc/none/
+tokenize a            | error: cannot write to /proc/none/
 run 1                 | error: cannot write to /proc/none/"""
 
 mistakes = []
@@ -102,6 +119,13 @@ def expect(code, pattern, words, **variables):
     check(is_right, f"course {words}: {got}, wanted {code} and /{pattern}/\n{said}")
 
 
+def tool(folder, name, script):
+    """A program that does what a line of sh says."""
+    path = pathlib.Path(folder, name)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
 def says_and_refuses():
     """Nothing is built or configured for any of it."""
     for table, code in ((SAYS, 0), (REFUSED, 2)):
@@ -109,6 +133,10 @@ def says_and_refuses():
             words, pattern = line.split(" | ")
             expect(code, pattern, words, **NO_BUILD)
     expect(2, "COURSE_PRESET: found 'bogus', wanted default, cpu", "build tests", COURSE_PRESET="bogus")
+    with tempfile.TemporaryDirectory() as folder:  # with a GPU, and without one
+        for code, said in ((1, "found no GPU"), (0, "cannot write to /proc/none")):
+            tool(folder, "nvidia-smi", f"exit {code}")
+            expect(2, f"^error: .*{said}", "run 5 --device cuda", PATH=f"{folder}:{os.environ['PATH']}", **NO_BUILD)
     expect(2, "COURSE_JOBS: found '0', wanted a number", "build tests", COURSE_JOBS="0")
     lines = run("")[1].split("\n\nExercises:")[0].splitlines()
     check(len(lines) <= 12, f"./course alone prints {len(lines)} lines, wanted 12")
@@ -164,9 +192,8 @@ def without_python(folder):
     for name in ("dirname", "readlink", "sh"):
         (folder / name).symlink_to(shutil.which(name))
     expect(2, "error: .*Install it and run this again", "run 1", PATH=str(folder))
-    for name, script in (("id", "echo 1000"), ("dpkg-query", "")):
-        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
-        (folder / name).chmod(0o755)
+    tool(folder, "id", "echo 1000")
+    tool(folder, "dpkg-query", "")
     expect(2, "error: .*run this again: sudo apt-get install -y python3", "run 1", PATH=str(folder))
 
 
@@ -176,10 +203,8 @@ def builds(folder):
     (folder / "build.ninja").write_text("rule slow\n  command = sleep 3 && touch $out\nbuild slow: slow\n")
     (folder / "CMakeCache.txt").write_text("KV_WINGS:BOOL=ON\n")
     os.environ.update(COURSE_BUILD=str(folder.parent), COURSE_PRESET="default")
-    program = folder / "bin/lesson05"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\nprintf 'usage: %s\n\noptions:\n  --own' \"$COURSE_COMMAND\"\n")
-    program.chmod(0o755)
+    (folder / "bin").mkdir()
+    tool(folder / "bin", "lesson05", "printf 'usage: %s\n\noptions:\n  --own' \"$COURSE_COMMAND\"")
     expect(0, "^usage: ./course run 5\n\noptions:\n  --mine .*\n(.*\n)+  --own", "run 5 --help")
     expect(0, "^--own$", "completion words run 5 --o")
     expect(2, "unknown target 'nothing'; for example ./course build lesson05", "build nothing")
