@@ -54,10 +54,24 @@ def shown(path):
     return str(path).replace(f"{ROOT}/", "", 1)
 
 
-def estimate(seconds, before, after=""):
-    """Both around "about 3 minutes"; nothing for what is short."""
-    minutes = int(seconds + 30) // 60
-    return f"{before}about {minutes} minute{'s' if minutes > 1 else ''}{after}" if minutes else ""
+class TimeLeft:
+    """Of a build. One step compiles CUDA for a minute, another is in a compiler's cache, so the first ones say little: beside
+    them count as many as a tenth of all, of the usual time. What was said rises only when a quarter more is left."""
+    STEP_S = 2  # of a core
+
+    def __init__(self):
+        self.minutes = 0
+
+    def words(self, seconds, done, steps, before, after=""):
+        """Both around "about 3 minutes", when so many steps took so long; nothing for what is short."""
+        usual = steps / 10
+        seconds_a_step = (seconds + usual * self.STEP_S / num_jobs()) / (done + usual)
+        left = seconds_a_step * (steps - done)
+        minutes = int(left + 30) // 60
+        minutes = 5 * round(minutes / 5) if minutes > 10 else minutes
+        if done == 0 or minutes < self.minutes or left > 75 * self.minutes + 30:
+            self.minutes = minutes
+        return f"{before}about {self.minutes} minute{'s' if self.minutes > 1 else ''}{after}" if self.minutes else ""
 
 
 @contextlib.contextmanager
@@ -259,6 +273,7 @@ class Progress:
         self.is_announced = self.is_moving = False
         self.failure = ""  # what comes next of one: its command, or what the compiler said
         self.steps = self.tenth = 0
+        self.time_left = TimeLeft()
         self.timer = threading.Timer(PATIENCE_S, self.announce)
         self.timer.daemon = True
 
@@ -294,16 +309,15 @@ class Progress:
     def step(self, done, steps, what):
         if not self.steps:
             self.steps = steps
-            self.announce(estimate(2 * steps / num_jobs(), f"{steps} steps, "))  # each one to three seconds of a core
+            self.announce(self.time_left.words(0, 0, steps, f"{steps} steps, "))
         seconds = time.monotonic() - self.begun
-        left = seconds * (steps - done) / max(done, 1)
         if rewrites(sys.stderr):
             self.is_moving = True
-            time_left = estimate(left, " ", " left") if seconds >= 5 else ""
-            print(f"{ERASE}  {f'[{done}/{steps}]{time_left} {what}':.76}", end="", file=sys.stderr, flush=True)
+            left = self.time_left.words(seconds, done, steps, " ", " left")
+            print(f"{ERASE}  {f'[{done}/{steps}]{left} {what}':.76}", end="", file=sys.stderr, flush=True)
         elif seconds >= 20 and 10 * done // steps > self.tenth:
             self.tenth = 10 * done // steps
-            say(f"  {done} of {steps}{estimate(left, ', ', ' left')}")
+            say(f"  {done} of {steps}{self.time_left.words(seconds, done, steps, ', ', ' left')}")
 
     def show(self, line):
         self.end()

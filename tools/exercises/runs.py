@@ -16,7 +16,7 @@ import threading
 import time
 
 import course_arguments
-from course_builds import ERASE, estimate, run_ninja
+from course_builds import ERASE, TimeLeft, run_ninja
 
 from .lesson import ROOT
 
@@ -51,6 +51,7 @@ class Words:
     def __init__(self, folder):
         self.folder, self.said = folder, []
         self.after_failure, self.tenth = False, -1
+        self.time_left = TimeLeft()
 
     def start(self):
         self.begun = time.monotonic()
@@ -70,8 +71,8 @@ class Words:
         if files <= 8 or not moves and 10 * done // files <= self.tenth:
             return
         self.tenth = 10 * done // files
-        left = (time.monotonic() - self.begun) * (files - done) / max(done, 1)
-        words = f"building what the tests need, {done} of {files} files{estimate(left, ', ', ' left')}"
+        left = self.time_left.words(time.monotonic() - self.begun, done, files, ", ", " left")
+        words = f"building what the tests need, {done} of {files} files{left}"
         print(f"{ERASE} {words}" if moves else f"{words}\n", end="", file=sys.stderr, flush=True)
 
     def end(self):
