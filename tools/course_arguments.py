@@ -89,13 +89,15 @@ def distance(a, b):
 
 
 def nearest(word, words):
-    """The word that was meant, or "". At most a third of the letters is wrong, as in programs/options.cpp, or its end is missing."""
+    """The word that was meant, or "". At most a third of the letters is wrong, or its end is missing, as in programs/options.cpp."""
     letters = word.lower().lstrip("-")
-    longer = [known for known in words if known.lstrip("-").startswith(letters)]
-    if len(letters) > 2 and len(longer) == 1:
-        return longer[0]
-    near = min(words, key=lambda known: distance(letters, known.lstrip("-")), default="")
-    return near if distance(letters, near.lstrip("-")) <= len(letters) // 3 else ""
+
+    def wrong_letters(known):
+        known = known.lstrip("-")
+        return 0 if letters and known.startswith(letters) else distance(letters, known)
+
+    near = min(words, key=wrong_letters, default="")
+    return near if near and wrong_letters(near) <= len(letters) // 3 else ""
 
 
 def guess(word, words, command=""):

@@ -265,14 +265,15 @@ def exercise_folder(preset="", tool=""):
 class Progress:
     """Reads what ninja prints. Says that something is built once a step is done, or after two seconds: a dry run
     cannot tell, since whether a file is new is seen only when ninja runs. A terminal gets a line that moves, and a file
-    a line for each tenth of a long build. A failure is shown without its command, which is long and in the log."""
+    a line for each tenth of a long build, 20 seconds apart or more. A failure is shown without its command, which is
+    long and in the log."""
 
     def __init__(self, targets, log):
         self.what = " ".join(["Building", *targets])
         self.log = log
         self.is_announced = self.is_moving = False
         self.failure = ""  # what comes next of one: its command, or what the compiler said
-        self.steps = self.tenth = 0
+        self.steps = self.tenth = self.said_at = 0
         self.time_left = TimeLeft()
         self.timer = threading.Timer(PATIENCE_S, self.announce)
         self.timer.daemon = True
@@ -315,8 +316,8 @@ class Progress:
             self.is_moving = True
             left = self.time_left.words(seconds, done, steps, " ", " left")
             print(f"{ERASE}  {f'[{done}/{steps}]{left} {what}':.76}", end="", file=sys.stderr, flush=True)
-        elif seconds >= 20 and 10 * done // steps > self.tenth:
-            self.tenth = 10 * done // steps
+        elif seconds >= self.said_at + 20 and 10 * done // steps > self.tenth:
+            self.tenth, self.said_at = 10 * done // steps, seconds
             say(f"  {done} of {steps}{self.time_left.words(seconds, done, steps, ', ', ' left')}")
 
     def show(self, line):
