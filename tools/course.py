@@ -107,7 +107,7 @@ GROUPS = {
                 runs.bench, of_lesson="lesson{}_bench", others=("gpu",),
                 other_ways={"gpu": runs.bench_gpu, "--road": runs.bench_road, "--peer": runs.bench_peer}),
         Command("bench-cpu", "[...]", "a model against this machine's memory bandwidth", runs.program, "bench_cpu"),
-        Command("bench-cuda", "[...]", "the same on a GPU; --road: the matrix product from plain to fast; --peer: beside PyTorch",
+        Command("bench-cuda", "[...]", "a model on a GPU; --road: the matrix product from plain to fast; --peer: beside PyTorch",
                 runs.program, "bench_cuda", other_ways={"--road": runs.bench_cuda_road, "--peer": runs.bench_cuda_peer}),
         Command("stale", "", "which numbers are older than what they measure", runs.stale),
     ],
@@ -274,8 +274,9 @@ def without_program(call):
     command = call.command
     words = command.words.removeprefix("[N] ") if call.lesson else command.words
     usage_line = f"usage: {call.typed} {words}".replace("[...]", "[options]").rstrip()
-    text = f"{usage_line}\n\n{command.help[0].upper()}{command.help[1:]}.\n\n"
-    if command.run.__doc__:
+    about = command.help.split("; with N ")[-1].replace("lesson N", f"lesson {int(call.lesson)}") if call.lesson else command.help
+    text = f"{usage_line}\n\n{about[0].upper()}{about[1:]}.\n\n"
+    if command.run.__doc__ and call.target not in programs():
         return f"{text}{inspect.cleandoc(command.run.__doc__)}\n\n{ENVIRONMENT}"
     listed = [row("-h, --help", "shows this help")]
     listed += [f"  {option} {value}".rstrip() for option, value in programs().get(call.target, {}).items() if option.startswith("-")]

@@ -105,7 +105,7 @@ def test(call):
 def bench(call):
     """
     arguments:
-      N                               lesson N's alone; its options, once it is built: ./course bench N --help
+      N                               lesson N's alone; its options: ./course bench N --help
       4 --road                        its kernel from plain to fast, on a GPU
       4 --peer                        PyTorch's attention beside it, on a GPU; all else as for bench 4
       gpu                             how long a thread waits for a GPU's memories

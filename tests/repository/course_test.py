@@ -41,6 +41,8 @@ completion words help '' | ^replay$
 completion words exercise 3 --w | ^--watch$
 completion words run 5 --be | ^--beams$
 completion words serve --role '' | ^both\\nprefill\\ndecode$
+bench 5 --help        | ^  --longest N\\n
+bench --help          | ^  4 --road
 setup -h              | ^result +packages
 help build            | ^result +programs
 web -h                | ^result +build/
