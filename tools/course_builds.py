@@ -210,7 +210,7 @@ class Build:
             say(f"Configuring (preset {self.preset})")
             self.logged("configure.log", ["cmake", "--preset", self.preset, "-B", self.folder])
             log = (self.folder / "configure.log").read_text(encoding="utf-8")
-            for line in re.findall(r"^-- (Page by Page: .*|CUDA code is not built.*)", log, re.M):
+            for line in re.findall(r"^-- (CUDA code is .*)", log, re.M):
                 say(f"  {line}")
 
     def wings(self):
