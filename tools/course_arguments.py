@@ -6,6 +6,7 @@ import sys
 import textwrap
 
 RED, GREEN = "31", "32"
+ERASE = "\r\033[K"
 
 
 def say(text):
@@ -15,6 +16,12 @@ def say(text):
 def rewrites(stream):
     """Whether a line that is there can be replaced."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def move(text, stream=sys.stderr):
+    """The line that moves becomes this one, which ends where the terminal does: of a broken line only the end would go away."""
+    columns = os.get_terminal_size(stream.fileno()).columns or 80
+    print(f"{ERASE}{text[: columns - 1]}", end="", file=stream, flush=True)
 
 
 def coloured(text, colour, stream=sys.stderr):

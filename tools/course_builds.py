@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from course_arguments import die, guess, rewrites, say
+from course_arguments import die, guess, move, rewrites, say
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILDS = ROOT / (os.environ.get("COURSE_BUILD") or "build")
@@ -20,7 +20,6 @@ PRESET = os.environ.get("COURSE_PRESET") or "default"
 PATIENCE_S = 2  # before a build that has said nothing is mentioned
 # The simulated GPU, and each tool of it, has a build of its own.
 SIMULATED = {"": "simt", "races": "simt-tsan", "bounds": "simt-asan", "traffic": "simt-trace"}
-ERASE = "\r\033[K"
 READ = {"text": True, "errors": "replace", "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}  # line by line
 PACKAGES = """build-essential cmake ninja-build pkg-config python3 python3-jinja2 libfmt-dev nlohmann-json3-dev
     libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev doctest-dev libssl-dev zlib1g-dev libzmq3-dev cppzmq-dev
@@ -56,7 +55,7 @@ def shown(path):
 
 class TimeLeft:
     """Of a build. One step compiles CUDA for a minute, another is in a compiler's cache, so the first ones say little: beside
-    them count as many as a tenth of all, of the usual time. What was said rises only when a quarter more is left."""
+    them count as many as a quarter of all, of the usual time. What was said rises only when a quarter more is left, by a minute."""
     STEP_S = 2  # of a core
 
     def __init__(self):
@@ -64,13 +63,15 @@ class TimeLeft:
 
     def words(self, seconds, done, steps, before, after=""):
         """Both around "about 3 minutes", when so many steps took so long; nothing for what is short."""
-        usual = steps / 10
+        usual = steps / 4
         seconds_a_step = (seconds + usual * self.STEP_S / num_jobs()) / (done + usual)
         left = seconds_a_step * (steps - done)
         minutes = int(left + 30) // 60
         minutes = 5 * round(minutes / 5) if minutes > 10 else minutes
-        if done == 0 or minutes < self.minutes or left > 75 * self.minutes + 30:
+        if done == 0 or minutes < self.minutes:
             self.minutes = minutes
+        elif left > 75 * self.minutes + 30:
+            self.minutes += 1
         return f"{before}about {self.minutes} minute{'s' if self.minutes > 1 else ''}{after}" if self.minutes else ""
 
 
@@ -262,6 +263,11 @@ def exercise_folder(preset="", tool=""):
     return build.folder
 
 
+def source_of(step):
+    """The file that a step of ninja compiles, as a reader knows it; of another step its words."""
+    return re.sub(r"^Building \w+ object (\S*?)CMakeFiles/[^/]+\.dir/(\S+)\.o$", r"\1\2", step)
+
+
 class Progress:
     """Reads what ninja prints. Says that something is built once a step is done, or after two seconds: a dry run
     cannot tell, since whether a file is new is seen only when ninja runs. A terminal gets a line that moves, and a file
@@ -299,7 +305,7 @@ class Progress:
             self.failure = "output"
         elif status:
             self.failure = ""
-            self.step(int(status[1]), int(status[2]), status[3].removeprefix("Building "))
+            self.step(int(status[1]), int(status[2]), source_of(status[3]))
         elif line.startswith("ninja: "):
             self.failure = ""
             if line.startswith("ninja: error: "):
@@ -315,7 +321,7 @@ class Progress:
         if rewrites(sys.stderr):
             self.is_moving = True
             left = self.time_left.words(seconds, done, steps, " ", " left")
-            print(f"{ERASE}  {f'[{done}/{steps}]{left} {what}':.76}", end="", file=sys.stderr, flush=True)
+            move(f"  [{done}/{steps}]{left} {what}")
         elif seconds >= self.said_at + 20 and 10 * done // steps > self.tenth:
             self.tenth, self.said_at = 10 * done // steps, seconds
             say(f"  {done} of {steps}{self.time_left.words(seconds, done, steps, ', ', ' left')}")
@@ -327,5 +333,5 @@ class Progress:
     def end(self):
         self.timer.cancel()
         if self.is_moving:
-            print(ERASE, end="", file=sys.stderr, flush=True)
+            move("")
         self.is_moving = False
