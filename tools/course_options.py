@@ -5,6 +5,7 @@ import functools
 import os
 import pathlib
 import re
+import sys
 
 from course_arguments import die, guess
 from course_builds import PRESET, has_gpu
@@ -43,6 +44,16 @@ def refuse_mistakes(program, words, typed):
             if value is None:
                 die(f"{name}: a value is missing, wanted {wanted}; {help_says}")
             refuse_value(name, value, wanted, help_says)
+    if program == "viz":
+        refuse_window(words)
+
+
+def refuse_window(words):
+    """Refuses a page where there is no display. With an option it may need none."""
+    has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform != "linux"
+    if not has_display and not any(word.startswith("-") for word in words):
+        die("cannot open a window: found no display (DISPLAY is not set); ./course web makes the visualizer for a browser, "
+            "and --headless with --screenshot FILE draws a page")
 
 
 def refuse_value(name, value, wanted, help_says):

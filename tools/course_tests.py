@@ -28,6 +28,8 @@ def check_words(words):
     """Refuses what neither we nor ctest know: ctest itself takes any word, and then all tests pass."""
     known = re.findall(r"(?:^|[ ,])(--?[A-Za-z][A-Za-z-]*)", output_of(["ctest", "--help"]), re.M)
     refuse_unknown(words, ["--all", "--long", *known], "./course test")
+    if words and words[-1] in ("-R", "-E", "-L", "-LE"):
+        die(f"{words[-1]}: a value is missing, wanted a pattern, as in ./course test -R ladder")
     for before, word in zip(["", *words], words):
         takes_value = before.startswith("-") and "=" not in before and before not in ("--all", "--long")
         if not word.startswith("-") and not takes_value:

@@ -86,6 +86,7 @@ run rum               | found 'rum', wanted a lesson's number or name; ./course 
 viz pagd_blocks       | found 'pagd_blocks', wanted .*; did you mean paged_blocks\\?
 test lnog             | found 'lnog', wanted a lesson's number or name; did you mean --long\\?
 test 5 --lnog         | unknown option '--lnog'; did you mean --long\\?
+test 5 -R             | error: -R: a value is missing, wanted a pattern
 test -L cpu abc       | error: unexpected 'abc'; ./course test 5
 bench 3 --road        | error: ./course bench 3: no road here
 bench abc             | found 'abc', wanted a lesson's number or name, or gpu;
@@ -150,6 +151,9 @@ def says_and_refuses():
         for code, said in ((1, "found no GPU"), (0, "cannot write to /proc/none")):
             tool(folder, "nvidia-smi", f"exit {code}")
             expect(2, f"^error: .*{said}", "run 5 --device cuda", PATH=f"{folder}:{os.environ['PATH']}", **NO_BUILD)
+    for display, said in (("", "found no display"), (":0", "cannot write to /proc/none")):
+        expect(2, f"^error: .*{said}", "viz 5", DISPLAY=display, WAYLAND_DISPLAY="", **NO_BUILD)
+    expect(2, "cannot write to /proc/none", "viz 5 --commands", DISPLAY="", WAYLAND_DISPLAY="", **NO_BUILD)
     expect(2, "COURSE_JOBS: found '0', wanted a number", "build tests", COURSE_JOBS="0")
     lines = run("")[1].split("\n\nExercises:")[0].splitlines()
     check(len(lines) <= 12, f"./course alone prints {len(lines)} lines, wanted 12")
