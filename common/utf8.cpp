@@ -94,9 +94,8 @@ std::string quote(std::string_view text, size_t max_bytes) {
   for (size_t pos = 0; pos < text.size();) {
     if (pos >= max_bytes) return out + "...\"";
     const Utf8Step step = utf8_step(text, pos);
-    const size_t end = pos + step.length;
     out += printable(text.substr(pos, step.length));
-    pos = end;
+    pos += step.length;
   }
   return out + "\"";
 }
@@ -107,6 +106,8 @@ std::string one_line(std::string message, size_t max_bytes) {
     while (end > 0 && (message[end] & 0xC0) == 0x80) --end;  // not inside of a character
     size_t rest = message.size() - max_bytes / 2;
     while (rest < message.size() && (message[rest] & 0xC0) == 0x80) ++rest;
+    while (end > 0 && message[end - 1] == ' ') --end;
+    while (rest < message.size() && message[rest] == ' ') ++rest;
     message.replace(end, rest - end, " [...] ");
   }
   return printable(message);

@@ -78,15 +78,19 @@ size_t edit_distance(const std::string& a, const std::string& b) {
 /// "unknown option '--max-token'; did you mean --max-tokens? ./course run --help lists the options"
 [[noreturn]] void refuse_extra(const CLI::App& app, const std::string& word) {
   const std::string help = app.get_name() + " --help lists the options";
-  if (!word.starts_with('-')) user_error("unexpected '{}'; {}", word, help);
+  if (!word.starts_with('-')) {
+    user_error("unexpected '{}'; a text of several words stands in quotes; {}", word, help);
+  }
   const std::string name = word.substr(0, word.find('='));
   std::string nearest;
   const size_t letters = name.size() - std::min(name.find_first_not_of('-'), name.size());
   size_t least = letters / 3 + 1;  // more than a third of the letters is no typo
   for (const CLI::Option* option : app.get_options()) {
-    const size_t distance = edit_distance(name, option->get_name());
+    const std::string known = option->get_name();
+    const bool end_is_missing = letters > 0 && known.starts_with(name);
+    const size_t distance = end_is_missing ? 0 : edit_distance(name, known);
     if (distance >= least) continue;
-    nearest = option->get_name();
+    nearest = known;
     least = distance;
   }
   const std::string guess = nearest.empty() ? "" : fmt::format("did you mean {}? ", nearest);

@@ -13,6 +13,7 @@ import typing
 import course_runs as runs
 from course_arguments import die, end_with, fitted, guess, help_columns, options_in
 from course_builds import ROOT, Build, lesson_folders, output_of, setup
+from course_options import programs, refuse_mistakes, values
 
 BEGIN = """\
 usage: ./course COMMAND [options]
@@ -51,7 +52,7 @@ def completion(call):
     """
     In that shell, or in its ~/.bashrc or ~/.zshrc: source <(./course completion bash)
 
-    Commands and lessons are completed, and the options of programs that are built.
+    Commands, lessons, options, and the words that an option may have are completed.
     """
     shell, *words = call.words or [""]
     if shell == "words":  # what the last one may be
@@ -106,7 +107,7 @@ GROUPS = {
                 runs.bench, of_lesson="lesson{}_bench", others=("gpu",),
                 other_ways={"gpu": runs.bench_gpu, "--road": runs.bench_road, "--peer": runs.bench_peer}),
         Command("bench-cpu", "[...]", "a model against this machine's memory bandwidth", runs.program, "bench_cpu"),
-        Command("bench-cuda", "[...]", "the same on a GPU; --road: the matrix product from plain to fast; --peer: beside PyTorch",
+        Command("bench-cuda", "[...]", "a model on a GPU; --road: the matrix product from plain to fast; --peer: beside PyTorch",
                 runs.program, "bench_cuda", other_ways={"--road": runs.bench_cuda_road, "--peer": runs.bench_cuda_peer}),
         Command("stale", "", "which numbers are older than what they measure", runs.stale),
     ],
@@ -188,6 +189,17 @@ class Call:
         return self.command.of_lesson.format(self.lesson) if self.lesson else self.command.builds
 
     @property
+    def of_mine(self):
+        """What is said of running a learner's files: --mine, --repair."""
+        return {"--mine", "--repair"}.intersection(self.words) if self.command.takes_mine else set()
+
+    @property
+    def words_of_program(self):
+        one_for_all = self.lesson and self.command.of_lesson == self.command.builds  # one program for all lessons
+        words = [str(int(self.lesson))] if one_for_all else []
+        return words + [word for word in self.words if word not in self.of_mine]
+
+    @property
     def program(self):
         return self.build.program(self.target)
 
@@ -197,15 +209,18 @@ class Call:
             die(f"{command.name}: found nothing after it, wanted {command.needs}")
         if command.reads and not self.words[0].startswith("-") and "://" not in self.words[0] and not os.path.exists(self.words[0]):
             die(f"{command.name}: found no file {self.words[0]}, wanted {command.needs}")
+        other_way = command.other_ways.get(self.words[0]) if self.words else None
+        if not other_way and not self.program.is_file():  # once it is built it says itself what is wrong
+            refuse_mistakes(self.target, self.words_of_program, self.typed)
         if not command.script and (command.builds or command.of_lesson):
             setup(self.build)
         if command.libraries:
             self.build.wings()
             if not self.build.has_target(command.builds):
                 die(f"this build has no {command.name}: it was configured without {command.libraries}")
-        if self.words and self.words[0] in command.other_ways:
-            return command.other_ways[self.words.pop(0)](self)
-        return command.run(self)
+        if other_way:
+            self.words.pop(0)
+        return (other_way or command.run)(self)
 
     def takes_nothing(self):
         if self.words:
@@ -259,11 +274,14 @@ def without_program(call):
     command = call.command
     words = command.words.removeprefix("[N] ") if call.lesson else command.words
     usage_line = f"usage: {call.typed} {words}".replace("[...]", "[options]").rstrip()
-    text = f"{usage_line}\n\n{command.help[0].upper()}{command.help[1:]}.\n\n"
-    if command.run.__doc__:
+    about = command.help.split("; with N ")[-1].replace("lesson N", f"lesson {int(call.lesson)}") if call.lesson else command.help
+    text = f"{usage_line}\n\n{about[0].upper()}{about[1:]}.\n\n"
+    if command.run.__doc__ and call.target not in programs():
         return f"{text}{inspect.cleandoc(command.run.__doc__)}\n\n{ENVIRONMENT}"
-    text += f"options:\n{row('-h, --help', 'shows this help')}\n\n"
-    return f"{text}The program explains its options once it is built: ./course build {call.target}"
+    listed = [row("-h, --help", "shows this help")]
+    listed += [f"  {option} {value}".rstrip() for option, value in programs().get(call.target, {}).items() if option.startswith("-")]
+    text += "\n".join(["options:", *listed])
+    return f"{text}\n\nThe program explains them once it is built: ./course build {call.target}"
 
 
 def explanation(call):
@@ -293,13 +311,7 @@ def completions(words):
     if len(typed) == 1:
         lessons = [str(int(folder.name[:2])) for folder in lesson_folders()] if command.of_lesson else []
         return [*lessons, *command.others]
-    if command.script or not call.program.is_file():
-        return []
-    # The words that an option may have: a program names them when it refuses an empty one.
-    said = subprocess.run([call.program, typed[-1], "", "--and-nothing-else"], text=True, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False).stdout
-    allowed = re.search(r"'' is not allowed, wanted ([\w-]+(?:, [\w-]+)* or [\w-]+);", said)
-    return re.split(", | or ", allowed[1]) if allowed else []
+    return values(programs().get(call.target, {}).get(typed[-1], ""))
 
 
 def version():

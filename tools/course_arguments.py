@@ -6,6 +6,7 @@ import sys
 import textwrap
 
 RED, GREEN = "31", "32"
+ERASE = "\r\033[K"
 
 
 def say(text):
@@ -15,6 +16,12 @@ def say(text):
 def rewrites(stream):
     """Whether a line that is there can be replaced."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def move(text, stream=sys.stderr):
+    """The line that moves becomes this one, which ends where the terminal does: of a broken line only the end would go away."""
+    columns = os.get_terminal_size(stream.fileno()).columns or 80
+    print(f"{ERASE}{text[: columns - 1]}", end="", file=stream, flush=True)
 
 
 def coloured(text, colour, stream=sys.stderr):
@@ -89,10 +96,15 @@ def distance(a, b):
 
 
 def nearest(word, words):
-    """The word that was meant, or "". At most a third of the letters is wrong, as in programs/options.cpp."""
+    """The word that was meant, or "". At most a third of the letters is wrong, or its end is missing, as in programs/options.cpp."""
     letters = word.lower().lstrip("-")
-    near = min(words, key=lambda known: distance(letters, known.lstrip("-")), default="")
-    return near if distance(letters, near.lstrip("-")) <= len(letters) // 3 else ""
+
+    def wrong_letters(known):
+        known = known.lstrip("-")
+        return 0 if letters and known.startswith(letters) else distance(letters, known)
+
+    near = min(words, key=wrong_letters, default="")
+    return near if near and wrong_letters(near) <= len(letters) // 3 else ""
 
 
 def guess(word, words, command=""):

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from course_arguments import die, guess, rewrites, say
+from course_arguments import die, guess, move, rewrites, say
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILDS = ROOT / (os.environ.get("COURSE_BUILD") or "build")
@@ -20,7 +20,6 @@ PRESET = os.environ.get("COURSE_PRESET") or "default"
 PATIENCE_S = 2  # before a build that has said nothing is mentioned
 # The simulated GPU, and each tool of it, has a build of its own.
 SIMULATED = {"": "simt", "races": "simt-tsan", "bounds": "simt-asan", "traffic": "simt-trace"}
-ERASE = "\r\033[K"
 READ = {"text": True, "errors": "replace", "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}  # line by line
 PACKAGES = """build-essential cmake ninja-build pkg-config python3 python3-jinja2 libfmt-dev nlohmann-json3-dev
     libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev doctest-dev libssl-dev zlib1g-dev libzmq3-dev cppzmq-dev
@@ -54,10 +53,26 @@ def shown(path):
     return str(path).replace(f"{ROOT}/", "", 1)
 
 
-def estimate(seconds, before, after=""):
-    """Both around "about 3 minutes"; nothing for what is short."""
-    minutes = int(seconds + 30) // 60
-    return f"{before}about {minutes} minute{'s' if minutes > 1 else ''}{after}" if minutes else ""
+class TimeLeft:
+    """Of a build. One step compiles CUDA for a minute, another is in a compiler's cache, so the first ones say little: beside
+    them count as many as a quarter of all, of the usual time. What was said rises only when a quarter more is left, by a minute."""
+    STEP_S = 2  # of a core
+
+    def __init__(self):
+        self.minutes = 0
+
+    def words(self, seconds, done, steps, before, after=""):
+        """Both around "about 3 minutes", when so many steps took so long; nothing for what is short."""
+        usual = steps / 4
+        seconds_a_step = (seconds + usual * self.STEP_S / num_jobs()) / (done + usual)
+        left = seconds_a_step * (steps - done)
+        minutes = int(left + 30) // 60
+        minutes = 5 * round(minutes / 5) if minutes > 10 else minutes
+        if done == 0 or minutes < self.minutes:
+            self.minutes = minutes
+        elif left > 75 * self.minutes + 30:
+            self.minutes += 1
+        return f"{before}about {self.minutes} minute{'s' if self.minutes > 1 else ''}{after}" if self.minutes else ""
 
 
 @contextlib.contextmanager
@@ -196,7 +211,7 @@ class Build:
             say(f"Configuring (preset {self.preset})")
             self.logged("configure.log", ["cmake", "--preset", self.preset, "-B", self.folder])
             log = (self.folder / "configure.log").read_text(encoding="utf-8")
-            for line in re.findall(r"^-- (Page by Page: .*|CUDA code is not built.*)", log, re.M):
+            for line in re.findall(r"^-- (CUDA code is .*)", log, re.M):
                 say(f"  {line}")
 
     def wings(self):
@@ -234,28 +249,38 @@ class Build:
             die(f"the build failed (the whole output is in {shown(log)})")
 
 
+def has_gpu():
+    return bool(shutil.which("nvidia-smi")) and succeeds(["nvidia-smi", "-L"])
+
+
 def exercise_folder(preset="", tool=""):
     """Exercises run on this machine's GPU, or else on the simulated one; with a tool of it in that tool's build."""
     nvcc = shutil.which(os.environ.get("CUDACXX", "nvcc")) or pathlib.Path("/usr/local/cuda/bin/nvcc").exists()
-    has_gpu = nvcc and shutil.which("nvidia-smi") and succeeds(["nvidia-smi", "-L"])
-    build = Build(SIMULATED[tool] if tool else preset or ("default" if has_gpu else "simt"))
+    build = Build(SIMULATED[tool] if tool else preset or ("default" if nvcc and has_gpu() else "simt"))
     setup(build)
     os.environ["COURSE_JOBS"] = str(num_jobs())
     build.configure()
     return build.folder
 
 
+def source_of(step):
+    """The file that a step of ninja compiles, as a reader knows it; of another step its words."""
+    return re.sub(r"^Building \w+ object (\S*?)CMakeFiles/[^/]+\.dir/(\S+)\.o$", r"\1\2", step)
+
+
 class Progress:
     """Reads what ninja prints. Says that something is built once a step is done, or after two seconds: a dry run
     cannot tell, since whether a file is new is seen only when ninja runs. A terminal gets a line that moves, and a file
-    a line for each tenth of a long build. A failure is shown without its command, which is long and in the log."""
+    a line for each tenth of a long build, 20 seconds apart or more. A failure is shown without its command, which is
+    long and in the log."""
 
     def __init__(self, targets, log):
         self.what = " ".join(["Building", *targets])
         self.log = log
         self.is_announced = self.is_moving = False
         self.failure = ""  # what comes next of one: its command, or what the compiler said
-        self.steps = self.tenth = 0
+        self.steps = self.tenth = self.said_at = 0
+        self.time_left = TimeLeft()
         self.timer = threading.Timer(PATIENCE_S, self.announce)
         self.timer.daemon = True
 
@@ -280,7 +305,7 @@ class Progress:
             self.failure = "output"
         elif status:
             self.failure = ""
-            self.step(int(status[1]), int(status[2]), status[3].removeprefix("Building "))
+            self.step(int(status[1]), int(status[2]), source_of(status[3]))
         elif line.startswith("ninja: "):
             self.failure = ""
             if line.startswith("ninja: error: "):
@@ -291,16 +316,15 @@ class Progress:
     def step(self, done, steps, what):
         if not self.steps:
             self.steps = steps
-            self.announce(estimate(2 * steps / num_jobs(), f"{steps} steps, "))  # each one to three seconds of a core
+            self.announce(self.time_left.words(0, 0, steps, f"{steps} steps, "))
         seconds = time.monotonic() - self.begun
-        left = seconds * (steps - done) / max(done, 1)
         if rewrites(sys.stderr):
             self.is_moving = True
-            time_left = estimate(left, " ", " left") if seconds >= 5 else ""
-            print(f"{ERASE}  {f'[{done}/{steps}]{time_left} {what}':.76}", end="", file=sys.stderr, flush=True)
-        elif seconds >= 20 and 10 * done // steps > self.tenth:
-            self.tenth = 10 * done // steps
-            say(f"  {done} of {steps}{estimate(left, ', ', ' left')}")
+            left = self.time_left.words(seconds, done, steps, " ", " left")
+            move(f"  [{done}/{steps}]{left} {what}")
+        elif seconds >= self.said_at + 20 and 10 * done // steps > self.tenth:
+            self.tenth, self.said_at = 10 * done // steps, seconds
+            say(f"  {done} of {steps}{self.time_left.words(seconds, done, steps, ', ', ' left')}")
 
     def show(self, line):
         self.end()
@@ -309,5 +333,5 @@ class Progress:
     def end(self):
         self.timer.cancel()
         if self.is_moving:
-            print(ERASE, end="", file=sys.stderr, flush=True)
+            move("")
         self.is_moving = False

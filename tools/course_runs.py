@@ -48,17 +48,13 @@ def echoed(lines, stream):
 
 
 def program(call):
-    mine = {"--mine", "--repair"}.intersection(call.words) if call.command.takes_mine else set()
-    words = [word for word in call.words if word not in mine]
-    if call.lesson and call.command.of_lesson == call.command.builds:  # one program for all lessons
-        words = [str(int(call.lesson)), *words]
-    if mine:
-        return on_files_of_mine(call, f"{call.target}_mine", words, "--repair" in mine)
+    if call.of_mine:
+        return on_files_of_mine(call, f"{call.target}_mine", "--repair" in call.of_mine)
     call.build.build(call.target)
-    return become(call.program, *words, typed=call.typed)
+    return become(call.program, *call.words_of_program, typed=call.typed)
 
 
-def on_files_of_mine(call, target, words, repair):
+def on_files_of_mine(call, target, repair):
     """Runs a program on the learner's files that pass. After an error it says in whose lesson the cause is."""
     if repair and not call.lesson:
         die(f"{call.typed} --repair: which lesson's? For example: {call.typed} 3 --repair")
@@ -68,7 +64,7 @@ def on_files_of_mine(call, target, words, repair):
         return code
     call.build.build(target)
     os.environ["COURSE_COMMAND"] = call.typed
-    with child([call.build.program(target), *words], text=True, stderr=subprocess.PIPE) as running:
+    with child([call.build.program(target), *call.words_of_program], text=True, stderr=subprocess.PIPE) as running:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program decides what Ctrl-C means
         said = echoed(running.stderr, sys.stderr)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -109,7 +105,7 @@ def test(call):
 def bench(call):
     """
     arguments:
-      N                               lesson N's alone; its options, once it is built: ./course bench N --help
+      N                               lesson N's alone; its options: ./course bench N --help
       4 --road                        its kernel from plain to fast, on a GPU
       4 --peer                        PyTorch's attention beside it, on a GPU; all else as for bench 4
       gpu                             how long a thread waits for a GPU's memories

@@ -5,8 +5,8 @@ import re
 import subprocess
 import sys
 
-from course_arguments import GREEN, RED, coloured, die, guess, rewrites, say
-from course_builds import ERASE, READ, child, num_jobs, output_of
+from course_arguments import ERASE, GREEN, RED, coloured, die, guess, move, rewrites, say
+from course_builds import READ, child, num_jobs, output_of
 
 NO_GPU = 77  # exit code of tests that need one
 # Random operations, faults and more: as many as a learner waits for. docs/proof.md says how many --long takes.
@@ -28,6 +28,8 @@ def check_words(words):
     """Refuses what neither we nor ctest know: ctest itself takes any word, and then all tests pass."""
     known = re.findall(r"(?:^|[ ,])(--?[A-Za-z][A-Za-z-]*)", output_of(["ctest", "--help"]), re.M)
     refuse_unknown(words, ["--all", "--long", *known], "./course test")
+    if words and words[-1] in ("-R", "-E", "-L", "-LE"):
+        die(f"{words[-1]}: a value is missing, wanted a pattern, as in ./course test -R ladder")
     for before, word in zip(["", *words], words):
         takes_value = before.startswith("-") and "=" not in before and before not in ("--all", "--long")
         if not word.startswith("-") and not takes_value:
@@ -156,7 +158,7 @@ class Results:
         if not self.in_failure:
             self.end_failure()
         if rewrites(sys.stdout):
-            print(f"{ERASE}  {count}  {name:.60}", end="", flush=True)
+            move(f"  {count}  {name}", sys.stdout)
 
     def show(self, line):
         print(f"{ERASE if rewrites(sys.stdout) else ''}{line}", flush=True)

@@ -73,6 +73,7 @@ TEST_CASE("utf8: a message is one printable line, without its middle if it is lo
   CHECK(one_line("a\nb\x1b") == "a\\x0ab\\x1b");
   CHECK(one_line("0123456789", 10) == "0123456789");
   CHECK(one_line("0123456789a", 4) == "01 [...] 9a");
+  CHECK(one_line("ab cd ef gh", 6) == "ab [...] gh");
   CHECK(one_line("0\u00e9\u00e9\u00e90", 4) == "0 [...] 0");
 }
 

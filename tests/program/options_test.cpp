@@ -133,7 +133,8 @@ TEST_CASE("a message names the option, the value found, the values wanted, and t
   CHECK(contains(said({"--need", "1", "--json", "/"}), "--json: '/' is not allowed"));
   CHECK(contains(said({"--need"}), "--need: a value is missing, wanted N; ./course x"));
   CHECK(said({"--need", "1", "stray", "--zigzag"}) ==
-        "unexpected 'stray'; ./course x --help lists the options");
+        "unexpected 'stray'; a text of several words stands in quotes; ./course x --help lists "
+        "the options");
   CHECK(said({"--need", "1", "--zigzag"}) ==
         "unknown option '--zigzag'; ./course x --help lists the options");
   CHECK(said({"--need", "1", "--nmae=a"}) ==
@@ -142,7 +143,9 @@ TEST_CASE("a message names the option, the value found, the values wanted, and t
                  "--name: found 2 values, wanted one; ./course x"));
   CHECK(contains(said({"--need", "1", "--nope"}), "'--nope'; ./course x"));  // not --name
   CHECK(contains(said({"--need", "1", "--falg"}), "mean --flag?"));  // a swap is one mistake
-  CHECK(contains(said({"--nede", "1"}), "did you mean --need?"));    // not: --need is required
+  CHECK(contains(said({"--need", "1", "--dep"}), "mean --depth?"));
+  CHECK(contains(said({"--need", "1", "-"}), "'-'; ./course x"));
+  CHECK(contains(said({"--nede", "1"}), "did you mean --need?"));  // not: --need is required
   CHECK(said({"--need", "1", "--flags", "3"}) ==
         "unknown option '--flags'; did you mean --flag? ./course x --help lists the options");
 }

@@ -8,9 +8,11 @@ import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -18,6 +20,8 @@ COURSE = ROOT / "course"
 NO_BUILD = {"COURSE_BUILD": "/proc/none"}
 sys.path.insert(0, str(ROOT / "tools"))
 import course  # noqa: E402
+import course_arguments  # noqa: E402
+import course_builds  # noqa: E402
 import planted_bugs  # noqa: E402
 
 SAYS = """\
@@ -29,15 +33,19 @@ test 5 --help         | ^usage: ./course test 5 \\[options\\]\\n(.*\\n)+  --long
 exercise help         | again whenever a file is saved
 help exercise 3       | again whenever a file is saved
 kernel --help         | two threads at one place with nothing that orders them
-help run              | explains its options once it is built: ./course build ladder$
-run 05_refcount_cow -h | explains its options once it is built: ./course build lesson05$
-run paged_blocks -h   | explains its options once it is built: ./course build lesson03$
+help run              | explains them once it is built: ./course build ladder$
+run 05_refcount_cow -h | ^  --beams N\\n(.*\\n)+The program explains them once it is built: ./course build lesson05$
+run paged_blocks -h   | explains them once it is built: ./course build lesson03$
 run 5 --help          | ^options:\\n  --mine +your files
 completion words ex   | ^exercise$
 completion words run '' | ^12$
 completion words viz '' | ^warp$
 completion words help '' | ^replay$
 completion words exercise 3 --w | ^--watch$
+completion words run 5 --be | ^--beams$
+completion words serve --role '' | ^both\\nprefill\\ndecode$
+bench 5 --help        | ^  --longest N\\n
+bench --help          | ^  4 --road
 setup -h              | ^result +packages
 help build            | ^result +programs
 web -h                | ^result +build/
@@ -53,6 +61,20 @@ help rum              | did you mean ./course run\\?
 5                     | did you mean ./course run 5\\?
 viz 99                | error: there is no lesson 99
 run --repair          | which lesson's
+run --devcie cpu      | ^error: unknown option '--devcie'; did you mean --device\\? ./course run --help lists the options$
+run 5 --mine --bemas=2 | unknown option '--bemas'; did you mean --beams\\? ./course run 5 --help
+run 5 6               | error: unexpected '6'; a text of several words stands in quotes; ./course run 5 --help
+run 5 --prompt --max-tokens --max-tokens many | error: --max-tokens: 'many' is not allowed, wanted a number;
+run 5 --device gpu    | error: --device: 'gpu' is not allowed, wanted cpu, cuda or auto; ./course run 5 --help
+run 5 --model         | error: --model: a value is missing, wanted DIR;
+run 5 --model /no/such | ^error: --model /no/such: no such folder; wanted one with a model's config.json$
+viz 5 6               | error: unexpected '6'; a text of several words stands in quotes; ./course viz 5 --help
+run 5 --max 8         | unknown option '--max'; did you mean --max-tokens\\?
+run 04_paged          | error: run: found '04_paged', wanted .*; did you mean 04_paged_attention\\?
+viz warp --them light | unknown option '--them'; did you mean --theme\\?
+bench 5 --longst 9    | unknown option '--longst'; did you mean --longest\\?
+make-model --like big | error: --like: 'big' is not allowed, wanted tiny or qwen3-0.6b;
+tokenize --model=/no/such two words | ^error: --model /no/such: no such folder
 help run 99           | error: there is no lesson 99
 run 18446744073709551617 | error: there is no lesson 18446744073709551617
 build -j4             | ^error: build: found '-j4', wanted names of targets
@@ -64,6 +86,7 @@ run rum               | found 'rum', wanted a lesson's number or name; ./course 
 viz pagd_blocks       | found 'pagd_blocks', wanted .*; did you mean paged_blocks\\?
 test lnog             | found 'lnog', wanted a lesson's number or name; did you mean --long\\?
 test 5 --lnog         | unknown option '--lnog'; did you mean --long\\?
+test 5 -R             | error: -R: a value is missing, wanted a pattern
 test -L cpu abc       | error: unexpected 'abc'; ./course test 5
 bench 3 --road        | error: ./course bench 3: no road here
 bench abc             | found 'abc', wanted a lesson's number or name, or gpu;
@@ -78,7 +101,15 @@ exercise 3 --reset    | --reset: a value is missing, wanted a file of yours, or 
 stale --foo           | stale: found '--foo', wanted nothing after it
 web --out             | --out: a value is missing, wanted DIR
 completion fish       | wanted bash or zsh
+run 5 --prompt --devcie --n=3 | error: cannot write to /proc/none/
+tokenize a            | error: cannot write to /proc/none/
 run 1                 | error: cannot write to /proc/none/"""
+
+# Seconds after which each fifth step of a build had ended: of 385 with clang and sanitizers, and of 98 with CUDA.
+BUILDS = {385: """3 14 19 28 37 43 48 49 50 53 55 58 63 65 69 72 77 79 84 89 92 96 100 102 107 111 116 121 126 131 135 140 145
+149 152 160 165 169 178 185 195 200 205 214 219 223 229 232 237 242 245 251 257 269 281 287 292 295 297 300 301 302 304 305
+305 315 319 322 323 327 329 332 342 347 350 356 360""",
+          98: "5 49 62 93 109 128 179 194 286 325 386 398 407 425 441 464 481 527 604"}
 
 mistakes = []
 
@@ -102,6 +133,13 @@ def expect(code, pattern, words, **variables):
     check(is_right, f"course {words}: {got}, wanted {code} and /{pattern}/\n{said}")
 
 
+def tool(folder, name, script):
+    """A program that does what a line of sh says."""
+    path = pathlib.Path(folder, name)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
 def says_and_refuses():
     """Nothing is built or configured for any of it."""
     for table, code in ((SAYS, 0), (REFUSED, 2)):
@@ -109,6 +147,13 @@ def says_and_refuses():
             words, pattern = line.split(" | ")
             expect(code, pattern, words, **NO_BUILD)
     expect(2, "COURSE_PRESET: found 'bogus', wanted default, cpu", "build tests", COURSE_PRESET="bogus")
+    with tempfile.TemporaryDirectory() as folder:  # with a GPU, and without one
+        for code, said in ((1, "found no GPU"), (0, "cannot write to /proc/none")):
+            tool(folder, "nvidia-smi", f"exit {code}")
+            expect(2, f"^error: .*{said}", "run 5 --device cuda", PATH=f"{folder}:{os.environ['PATH']}", **NO_BUILD)
+    for display, said in (("", "found no display"), (":0", "cannot write to /proc/none")):
+        expect(2, f"^error: .*{said}", "viz 5", DISPLAY=display, WAYLAND_DISPLAY="", **NO_BUILD)
+    expect(2, "cannot write to /proc/none", "viz 5 --commands", DISPLAY="", WAYLAND_DISPLAY="", **NO_BUILD)
     expect(2, "COURSE_JOBS: found '0', wanted a number", "build tests", COURSE_JOBS="0")
     lines = run("")[1].split("\n\nExercises:")[0].splitlines()
     check(len(lines) <= 12, f"./course alone prints {len(lines)} lines, wanted 12")
@@ -126,6 +171,17 @@ def on_a_terminal(term):
     os.environ.update(TERM=term, NO_COLOR="")
     pty.spawn([str(COURSE), "fly"], keep, lambda _: b"")
     check(said.startswith(b"error:" if term == "dumb" else b"\033[31merror:"), f"course fly, TERM={term}: {said}")
+
+
+def moves_in(columns):
+    """A line that moves ends where the terminal does."""
+    terminal, other_end = pty.openpty()
+    fcntl.ioctl(other_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with open(other_end, "w", encoding="utf-8") as stream:
+        course_arguments.move("x" * 200, stream)
+        said = os.read(terminal, 1000).decode()
+    os.close(terminal)
+    check(said.count("x") == columns - 1, f"a line that moves, {columns} columns: {said}")
 
 
 def fits(columns, *more):
@@ -164,9 +220,8 @@ def without_python(folder):
     for name in ("dirname", "readlink", "sh"):
         (folder / name).symlink_to(shutil.which(name))
     expect(2, "error: .*Install it and run this again", "run 1", PATH=str(folder))
-    for name, script in (("id", "echo 1000"), ("dpkg-query", "")):
-        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
-        (folder / name).chmod(0o755)
+    tool(folder, "id", "echo 1000")
+    tool(folder, "dpkg-query", "")
     expect(2, "error: .*run this again: sudo apt-get install -y python3", "run 1", PATH=str(folder))
 
 
@@ -176,10 +231,8 @@ def builds(folder):
     (folder / "build.ninja").write_text("rule slow\n  command = sleep 3 && touch $out\nbuild slow: slow\n")
     (folder / "CMakeCache.txt").write_text("KV_WINGS:BOOL=ON\n")
     os.environ.update(COURSE_BUILD=str(folder.parent), COURSE_PRESET="default")
-    program = folder / "bin/lesson05"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\nprintf 'usage: %s\n\noptions:\n  --own' \"$COURSE_COMMAND\"\n")
-    program.chmod(0o755)
+    (folder / "bin").mkdir()
+    tool(folder / "bin", "lesson05", "printf 'usage: %s\n\noptions:\n  --own' \"$COURSE_COMMAND\"")
     expect(0, "^usage: ./course run 5\n\noptions:\n  --mine .*\n(.*\n)+  --own", "run 5 --help")
     expect(0, "^--own$", "completion words run 5 --o")
     expect(2, "unknown target 'nothing'; for example ./course build lesson05", "build nothing")
@@ -203,6 +256,31 @@ def builds(folder):
     check(not (folder / "slow").exists(), "course build: a signal does not end what it builds")
 
 
+def says_how_long():
+    """Of builds that were recorded: what is said is about right, and hardly rises."""
+    os.environ["COURSE_JOBS"] = "2"
+    for steps, ends in BUILDS.items():
+        ends = list(map(int, ends.split()))
+        left = course_builds.TimeLeft()
+        left.words(0, 0, steps, "")
+        said = []
+        for i, seconds in enumerate(ends, 1):
+            left.words(seconds, 5 * i, steps, "")
+            said.append(left.minutes)
+        rise = sum(max(later - earlier, 0) for earlier, later in zip(said, said[1:]))
+        wrong = sum(abs(60 * minutes - (ends[-1] - seconds)) for minutes, seconds in zip(said, ends)) / len(ends)
+        check(rise <= 1 and wrong < ends[-1] / 3, f"{steps} steps: off by {wrong} s, and it rises by {rise} minutes: {said}")
+    del os.environ["COURSE_JOBS"]
+
+
+def names_files():
+    """A step of a build has the name that a learner knows."""
+    for step, said in (("Building CXX object lessons/05_x/CMakeFiles/kv_lesson05.dir/page/page.cpp.o", "lessons/05_x/page/page.cpp"),
+                       ("Linking CXX executable bin/lesson05", "Linking CXX executable bin/lesson05")):
+        found = course_builds.source_of(step)
+        check(found == said, f"'{step}' is called '{found}', wanted '{said}'")
+
+
 def start():
     """A build that has begun, and what it says first."""
     build = subprocess.Popen([COURSE, "build", "slow"], stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -215,10 +293,13 @@ def main():
     says_and_refuses()
     on_a_terminal("dumb")
     on_a_terminal("xterm")
+    moves_in(60)
     fits(60)
     fits(80, "stale")
     one_form()
     completes()
+    says_how_long()
+    names_files()
     with tempfile.TemporaryDirectory() as folder:
         linked = pathlib.Path(folder, "linked")
         linked.symlink_to(COURSE)

@@ -16,7 +16,7 @@ import threading
 import time
 
 import course_arguments
-from course_builds import ERASE, estimate, run_ninja
+from course_builds import TimeLeft, run_ninja
 
 from .lesson import ROOT
 
@@ -51,6 +51,7 @@ class Words:
     def __init__(self, folder):
         self.folder, self.said = folder, []
         self.after_failure, self.tenth = False, -1
+        self.time_left = TimeLeft()
 
     def start(self):
         self.begun = time.monotonic()
@@ -66,17 +67,17 @@ class Words:
             self.said.append(relative(line, self.folder))
 
     def step(self, done, files):
-        moves = sys.stderr.isatty()
+        moves = course_arguments.rewrites(sys.stderr)
         if files <= 8 or not moves and 10 * done // files <= self.tenth:
             return
         self.tenth = 10 * done // files
-        left = (time.monotonic() - self.begun) * (files - done) / max(done, 1)
-        words = f"building what the tests need, {done} of {files} files{estimate(left, ', ', ' left')}"
-        print(f"{ERASE} {words}" if moves else f"{words}\n", end="", file=sys.stderr, flush=True)
+        left = self.time_left.words(time.monotonic() - self.begun, done, files, ", ", " left")
+        words = f"building what the tests need, {done} of {files} files{left}"
+        (course_arguments.move if moves else course_arguments.say)(words)
 
     def end(self):
-        if self.tenth >= 0 and sys.stderr.isatty():
-            print(ERASE, end="", file=sys.stderr)
+        if self.tenth >= 0 and course_arguments.rewrites(sys.stderr):
+            course_arguments.move("")
 
 
 def home(folder, name):

@@ -23,7 +23,7 @@ void Timeline::pass(const Scheduler& scheduler, std::span<const Chunk> chunks) {
 }
 
 std::string Timeline::to_svg() const {
-  constexpr double kLeft = 52, kTop = 82, kWidth = 572, kRow = 11, kPool = 70;
+  constexpr double kLeft = 52, kTop = 86, kWidth = 572, kRow = 12, kPool = 70;
   const auto columns = std::max<size_t>(used_.size(), 1);
   const double w = kWidth / static_cast<double>(columns);
   const double bottom = kTop + kRow * static_cast<double>(rows_.size());
@@ -51,10 +51,10 @@ std::string Timeline::to_svg() const {
         "<text x='{:.1f}' y='{:.1f}' font-size='12' fill='#52606d' text-anchor='{}'>{}</text>\n", x,
         y, anchor, words);
   };
-  text(8, kTop - 4, "start", "request");
+  text(8, kTop - 6, "start", "request");
   for (size_t r = 0; r < rows_.size(); ++r) {
     const double y = kTop + kRow * static_cast<double>(r);
-    if (r % 8 == 0) text(kLeft - 8, y + 9, "end", std::to_string(r));
+    text(kLeft - 8, y + 9.5, "end", std::to_string(r));
     for (size_t c = 0; c < rows_[r].size();) {  // runs of one mark
       size_t end = c;
       while (end < rows_[r].size() && rows_[r][end] == rows_[r][c]) ++end;
