@@ -2,22 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <utility>
 
 #include "sharing.h"
 #include "viz/ui.h"
 
 namespace lesson05 {
-namespace {
-
-/// A word for the sequence to go on with; another one for each of its siblings.
-const char* next_word(const Simulator::Sequence& sequence) {
-  constexpr std::array kWords{"was", "cold", "and", "then", "all", "slept", "snowed", "rained"};
-  return kWords[(sequence.written.size() + sequence.hue) % kWords.size()];
-}
-
-}  // namespace
 
 SharingPage::SharingPage(const viz::PageContext& context)
     : PoolPage(
@@ -186,7 +176,7 @@ void SharingPage::refused(const viz::Command& command, const std::string& why) {
     const std::string& name = table.sequence.name;
     const bool grows =
         command.verb == "append all" || (command.verb == "append" && command.args[0] == name);
-    if (grows) now_.refused.emplace_back(name, Simulator::next_text(simulator_->all().at(name)));
+    if (grows) now_.refused.emplace_back(name, Simulator::next_word(simulator_->all().at(name)));
   }
   before_ = now_;
 }
@@ -260,7 +250,8 @@ std::vector<viz::Button> SharingPage::actions() const {
       viz::append(name, 4 * manager().block_size(), 'B'),
       fork(1, "Fork", 'F'),
       fork(3, "Fork x3", 'X'),
-      {name + "/write", "Write", fmt::format("write {} {}", name, next_word(one)), "", 'W'},
+      {name + "/write", "Write", fmt::format("write {} {}", name, Simulator::next_word(one)), "",
+       'W'},
       {name + "/free", "Free", "free " + name, "", 'E'}};
   const bool full = !why_not(viz::parse_command("write " + name + " on")).empty();
   viz::Button &forks = row[3], &writes = row[5], &frees = row[6];
