@@ -55,8 +55,8 @@ void SharingPage::declare_simulator() {
           const std::vector<std::string> words = viz::words_of(w[1].text);
           std::string story =
               simulator_->append({w[0].text}, static_cast<int>(words.size()), words);
-          for (const auto& one : simulator_->all()) {  // the next one's turn
-            if (is_to_write(one)) select(one.name);
+          for (const auto& one : simulator_->all()) {  // the next one's turn, or a child may end
+            if (is_to_write(one) || one.parent == w[0].text) select(one.name);
           }
           return story;
         },
@@ -181,10 +181,14 @@ void SharingPage::refused(const viz::Command& command, const std::string& why) {
   before_ = now_;
 }
 
-/// Whether its next token goes into its first block, or after tokens that others hold, too.
+/// Whether it has written nothing yet, or nothing since a fork: another begins with all it has.
 bool SharingPage::is_to_write(const Simulator::Sequence& one) const {
-  const auto ids = manager().table(one.number).block_ids();
-  return ids.empty() || manager().pool().ref_cnt(ids.back()) > 1;
+  const auto begins = [&own = one.written, &one](const Simulator::Sequence& other) {
+    const std::vector<std::string>& all = other.written;
+    return other.number != one.number &&
+           std::mismatch(own.begin(), own.end(), all.begin(), all.end()).first == own.end();
+  };
+  return one.written.empty() || std::ranges::any_of(simulator_->all(), begins);
 }
 
 /// The sequence that the buttons are for, framed in the picture: the one that was clicked or made
@@ -196,15 +200,17 @@ std::string SharingPage::chosen() const {
 
 std::vector<viz::Counter> SharingPage::counters() const {
   const BlockPool& pool = manager().pool();
+  const int64_t as_copies = pool.num_references(), saved = as_copies - pool.num_used();
   std::vector<viz::Counter> all{
       {"total", pool.num_blocks()},
       viz::free_counter(pool),
       {"used", pool.num_used(), "used", "Blocks that at least one table holds."},
       {"shared", pool.num_shared(), "shared",
        "Blocks that two tables or more hold: stored once, read by all."},
-      {"sequences", std::ssize(manager().tables()), "sequences", "Block tables that exist."},
-      {"as_copies", pool.num_references()},  // if each sequence had its own
-      {"saved", pool.num_references() - pool.num_used()},
+      {"sequences", std::ssize(manager().tables())},
+      {"as_copies", as_copies, saved > 0 ? "as copies" : "",
+       "Blocks that there would be if each table had its own."},
+      {"saved", saved, saved > 0 ? "saved" : "", "Blocks as copies, less those in use."},
       {"copies", manager().num_copies()},
       {"block_size", manager().block_size()},
       {"live", live_.running()},
@@ -253,12 +259,16 @@ std::vector<viz::Button> SharingPage::actions() const {
       {name + "/write", "Write", fmt::format("write {} {}", name, Simulator::next_word(one)), "",
        'W'},
       {name + "/free", "Free", "free " + name, "", 'E'}};
+  // A story: a fork, a write that copies, one that need not, the fork's end; then three forks.
   const bool full = !why_not(viz::parse_command("write " + name + " on")).empty();
-  viz::Button &forks = row[3], &writes = row[5], &frees = row[6];
-  viz::Button& asked = full                                 ? frees
-                       : is_to_write(one)                   ? writes
-                       : manager().pool().num_shared() == 0 ? forks
-                                                            : frees;
+  const bool copied = manager().num_copies() > 0;
+  const bool alone = all.size() == 1 || (!copied && manager().pool().num_shared() == 0);
+  viz::Button &fork_one = row[3], &fork_three = row[4], &writes = row[5], &frees = row[6];
+  viz::Button& asked = full               ? frees
+                       : is_to_write(one) ? writes
+                       : !alone           ? frees
+                       : copied           ? fork_three
+                                          : fork_one;
   asked.asked = true;
   return row;
 }

@@ -68,6 +68,10 @@ class Simulator : public viz::NamedTables<BlockManager> {
       story += fmt::format("; block {} was shared, so it was copied to block {} first", copy.source,
                            copy.destination);
     }
+    if (names.size() == 1 && taken == 0) {
+      story += fmt::format("; {} alone holds block {}, so nothing is copied", names[0],
+                           table(names[0]).block_ids().back());
+    }
     return story;
   }
   /// Why append() would be refused; empty if it would not.
