@@ -208,8 +208,9 @@ void Picture::table(const TableCard& table, const Place& card) {
                        kv::count_of(table.num_tokens, "token"),
                        kv::count_of(std::ssize(table.block_ids), "block")));
   if (!cards_.entries) {
-    scene_.label(name + "/name", card.inset(2),
-                 fmt::format("{}: {}", name, std::ssize(table.block_ids)),
+    const std::string score = table.score.empty() ? "" : ", " + table.score;
+    const std::string held = kv::count_of(std::ssize(table.block_ids), "block");
+    scene_.label(name + "/name", card.inset(2), name + ": " + held + score,
                  {.size = 12, .align = Align::kCentre}, 5);
     return;
   }
@@ -252,8 +253,14 @@ void Picture::live_words(const TableCard& table, const Place& card) {
     scene_.label(name + "/waiting/token", chip, table.waiting,
                  {.size = em, .align = Align::kCentre});
   }
+  Place line{card.x + 0.5f * em, card.y + 2.7f * em, card.w - em, 1.4f * em};
+  if (!table.score.empty()) {
+    const float wide = text_width(table.score, em) + 0.6f * em;
+    scene_.label(name + "/score", line, table.score, {.size = em})
+        .tip(name + ": the sum of its tokens' log probabilities. The higher, the likelier.");
+    line.x += wide, line.w -= wide;
+  }
   if (!table.text.empty()) {
-    const Place line{card.x + 0.5f * em, card.y + 2.7f * em, card.w - em, 1.4f * em};
     scene_.label(name + "/text", line, end_of(table.text, em, line.w),
                  {.size = em, .paint = {Ink::kDim}});
   }
@@ -291,7 +298,8 @@ void move_card(Scene& scene, const std::vector<TableCard>& before, const TableCa
   const TableCard* const origin = find_card(before, card.origin);
   const bool forked = same == nullptr && origin != nullptr;
   const Span settles = forked ? when.forks : when.settles;
-  for (const char* part : {"/card", "/bar", "/name", "/text", "/waiting", "/waiting/token"}) {
+  for (const char* part :
+       {"/card", "/bar", "/name", "/score", "/text", "/waiting", "/waiting/token"}) {
     if (Shape* shape = scene.find(name + part)) {
       forked ? shape->comes_from(card.origin + part, settles) : shape->during(settles);
     }
@@ -327,7 +335,7 @@ void move_card(Scene& scene, const std::vector<TableCard>& before, const TableCa
 void end_card(Scene& scene, const TableCard& card, const Span& when) {
   const std::string& name = card.sequence.name;
   for (const char* part : {"/card", "/bar", "/waiting"}) scene.ends(name + part, when);
-  for (const char* part : {"/name", "/text", "/waiting/token"}) {
+  for (const char* part : {"/name", "/score", "/text", "/waiting/token"}) {
     scene.ends(name + part, when, true);
   }
   for (size_t i = 0; i < card.block_ids.size(); ++i) {

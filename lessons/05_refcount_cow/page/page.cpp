@@ -117,33 +117,32 @@ Shown SharingPage::look() {
   Shown shown;
   shown.pool = viz::pool_view(manager().block_size(), 0, pool.num_blocks(),
                               [&](int32_t id) { return pool.ref_cnt(id); });
-  const auto add = [&](const viz::SequenceView& sequence, int number, const std::string& origin,
-                       auto text_of) -> viz::TableCard& {
-    viz::TableCard card{{.sequence = sequence}, origin};
+  const auto add = [&](viz::TableCard card, int number, auto text_of) {
     card.ended = number < 0;
     if (!card.ended) {
       const BlockTable& table = manager().table(number);
       const auto text = [&](int token) { return text_of(table.slot(token), token); };
       static_cast<viz::TableView&>(card) =
-          shown.pool.add(sequence, table.block_ids(), table.num_tokens(), text);
+          shown.pool.add(card.sequence, table.block_ids(), table.num_tokens(), text);
     }
-    return shown.tables.emplace_back(std::move(card));
+    return &shown.tables.emplace_back(std::move(card));
   };
   if (!live_.running()) {
     for (const Simulator::Sequence& one : simulator_->all()) {
       const bool is_new = viz::find_card(now_.tables, one.name) == nullptr;
-      add(one, one.number, is_new ? one.parent : one.name,
+      add({{.sequence = one}, is_new ? one.parent : one.name}, one.number,
           [&](int64_t slot, int) { return simulator_->text(slot); });
     }
     return shown;
   }
   for (const LiveSharing::Sequence& one : live_.sequences()) {
     const auto word = [&](size_t token) { return live_.word(one.tokens[token]); };
-    viz::TableCard& card =
-        add(one, one.number, one.origin, [&](int64_t, int token) { return word(token); });
-    for (const int32_t token : one.tokens) card.text += live_.text(token);
-    const bool waits = card.num_tokens > 0 && std::ssize(one.tokens) > card.num_tokens;
-    if (waits) card.waiting = word(one.tokens.size() - 1);
+    viz::TableCard* const card = add({{.sequence = one}, one.origin}, one.number,
+                                     [&](int64_t, int token) { return word(token); });
+    for (const int32_t token : one.tokens) card->text += live_.text(token);
+    const bool waits = card->num_tokens > 0 && std::ssize(one.tokens) > card->num_tokens;
+    if (waits) card->waiting = word(one.tokens.size() - 1);
+    if (live_.beams()) card->score = fmt::format("{:.2f}", one.log_prob);
   }
   return shown;
 }

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -339,27 +340,35 @@ TEST_CASE_FIXTURE(Fixture, "freed blocks lose their tokens, what others hold sta
   CHECK(freed.find("slot 0/0/token")->text == "The");
 }
 
-TEST_CASE_FIXTURE(Fixture, "the best heir of a beam keeps its name, and no name is given to two") {
-  run({"resize 24 4", "live beams 4 \"Once upon a time there was a little dog.\" 16"});
-  std::vector<std::string> before;
+TEST_CASE_FIXTURE(Fixture, "the best heir of a beam keeps its name, and each card has its score") {
+  std::string story =
+      run({"resize 24 4", "live beams 4 \"Once upon a time there was a little dog.\" 16"});
+  std::map<std::string, double> before;
   bool forked = false;
   for (int step = 0; step < 14; ++step) {
-    const viz::Scene now = picture();
-    std::vector<std::string> names;
-    for (const char* name : {"A", "B", "C", "D", "E", "F", "G", "H"}) {
-      const viz::Shape* card = now.find(std::string(name) + "/card");
+    const viz::Scene now = picture(), phone = page.scene({357, page.info().tall});
+    std::map<std::string, double> scores;
+    for (const std::string name : {"A", "B", "C", "D", "E", "F", "G", "H"}) {
+      const viz::Shape* card = now.find(name + "/card");
       if (card == nullptr) continue;
-      names.push_back(name);
-      const bool is_new = std::ranges::count(before, name) == 0;
-      if (step == 0 || !is_new) continue;
-      forked = true;  // it grows out of one that was there
-      REQUIRE(card->from.size() > 1);
-      CHECK(std::ranges::count(before, card->from.substr(0, 1)) == 1);
-      CHECK(card->from.substr(0, 1) != name);
+      const std::string score = kvtest::shape(now, name + "/score").text;
+      CHECK(kvtest::shape(phone, name + "/name").text.ends_with(score));
+      scores[name] = std::stod(score);
+      if (step == 0) continue;
+      std::string parent = name;
+      if (!before.contains(name)) {
+        forked = true;  // it grows out of one that was there
+        REQUIRE(card->from.size() > 1);
+        parent = card->from.substr(0, 1);
+      }
+      REQUIRE(before.contains(parent));
+      CHECK(scores[name] <= before[parent]);
     }
-    CHECK(names.size() == 4);
-    before = names;
-    run("step");
+    CHECK(scores.size() == 4);
+    const auto best = std::ranges::max_element(scores, {}, [](auto& one) { return one.second; });
+    CHECK(story.find(best->first + " is the likeliest") != story.npos);
+    before = scores;
+    story = run("step");
   }
   CHECK(forked);
 }
