@@ -217,9 +217,10 @@ viz::Scene sharing_scene(const viz::Room& room, const Shown& before, const Shown
   viz::legend(scene, foot, {{viz::State::kFree, "free"}});
   scene.label(
       "pool/size", {foot.x + 60, foot.y, foot.w - 60, foot.h},
-      fmt::format("{}{} of {}; \u00D72: two tables hold it", left_out ? "lines of one table; " : "",
-                  kv::count_of(static_cast<int64_t>(count), "block"),
-                  kv::count_of(now.pool.block_size, "slot")),
+      (left_out ? "lines of one table"
+                : fmt::format("{} of {}", kv::count_of(static_cast<int64_t>(count), "block"),
+                              kv::count_of(now.pool.block_size, "slot"))) +
+          "; \u00D72: two tables hold it",
       {.size = 12, .paint = {Ink::kDim}, .align = viz::Align::kRight});
   if (!now.refusal.empty()) {
     viz::note(scene, "refusal", {all.x, foot.y - note + 4, all.w, note}, now.refusal, "",
