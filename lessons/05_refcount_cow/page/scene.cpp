@@ -92,6 +92,10 @@ class Motion {
   void ring(const std::string& id, Ink ink, const Span& span) {
     viz::ring(scene_, fmt::format("ring {}", ghosts_++), id, ink, span);
   }
+  /// Where a token waits for a slot that it cannot have: over no other one.
+  Place above_pool(const Place& slot) const {
+    return {slot.x, scene_.find(block_id(0))->at.y - slot.h - 8, slot.w, slot.h};
+  }
   /// The first table that holds the block.
   const TableCard& holder(const BlockView& block) const {
     return *std::ranges::find_if(now_.tables, [&](const TableCard& table) {
@@ -163,7 +167,7 @@ class Motion {
     // The token that wanted to go into the shared block: it is sent back, and waits above.
     const std::string& token = target.tokens[tokens.size()];
     const Place wanted = place(copy.source, count);
-    const Place waits{wanted.x, old_block.y - wanted.h - 8, wanted.w, wanted.h};
+    const Place waits = above_pool(wanted);
     const Place card = scene_.find(writer.name + "/card")->at;
     const Place home{card.x, card.y, wanted.w, wanted.h};
     const float turn = times_.ask.end, back = turn + 0.06f;
@@ -186,7 +190,7 @@ class Motion {
           scene_.find(slot_id(last, std::min<int64_t>(filled, now_.pool.block_size - 1)));
       if (slot == nullptr) continue;
       const Place home{card.x, card.y, slot->at.w, slot->at.h};
-      const Place waits{slot->at.x, slot->at.y - slot->at.h, slot->at.w, slot->at.h};
+      const Place waits = above_pool(slot->at);
       send(home, waits, table.sequence.hue, token, {0, 0.25f});
       send(waits, waits, table.sequence.hue, token, {0.25f, 0.7f});
       send(waits, home, table.sequence.hue, token, {0.7f, 0.95f});
