@@ -226,22 +226,6 @@ TEST_CASE_FIXTURE(Fixture, "the block size field keeps to powers of two") {
   CHECK(value("total") == 4096);
 }
 
-TEST_CASE_FIXTURE(Fixture, "undo gives every earlier state back") {
-  Names states{state()};
-  for (const char* name :
-       {"new", "A/append 1", "A/fork 3", "A/append 16", "B/append 1", "B/write text", "C/free",
-        "all/append 1", "A/free", "B/free", "D/free", "live/samples", "live/step 4", "live/stop"}) {
-    click({name});
-    states.push_back(state());
-  }
-  while (!ui.recorded().empty()) {
-    CHECK(state() == states.back());
-    states.pop_back();
-    ui.undo();
-  }
-  CHECK(state() == states.front());
-}
-
 TEST_CASE_FIXTURE(Fixture, "a fork slides out of its parent's table, and then the counts rise") {
   run({"resize 4 4", "new A", "write A \"The sky was dark and it\"", "fork A B"});
   const viz::Scene forked = picture();
