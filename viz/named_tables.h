@@ -32,7 +32,7 @@ class NamedTables {
   const Manager& manager() const { return manager_; }
   const NamedList<Sequence>& all() const { return all_; }
   const auto& table(const std::string& name) const { return manager_.table(all_.at(name).number); }
-  /// Content of a slot: a word, or "B17" for token 17 of B.
+  /// Content of a slot.
   const std::string& text(int64_t slot) const { return slots_.at(static_cast<size_t>(slot)); }
 
   // Each says in plain words what happened. Names are of all(), or may be added to it.
@@ -50,11 +50,6 @@ class NamedTables {
         num_freed < num_held ? fmt::format("; others hold {}", num_held - num_freed) : "";
     return fmt::format("{} ends and gives {} back to the pool{}", name,
                        kv::count_of(num_freed, "block"), shared);
-  }
-
-  /// Name of a sequence's next token, unless a word is given for it.
-  static std::string next_text(const Sequence& sequence) {
-    return fmt::format("{}{}", sequence.name, sequence.written.size());
   }
 
  protected:

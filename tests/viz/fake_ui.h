@@ -70,22 +70,10 @@ class FakeUi : public viz::Ui {
     draw();
     draw();  // buttons that stand before the field follow in the next frame
   }
-  /// The commands that ran, in order: a recorded session.
-  const std::vector<std::string>& recorded() const { return recorded_; }
-  /// All but the last command again, from the start.
-  void undo() {
-    std::vector<std::string> commands = recorded_;
-    commands.pop_back();
-    page_->reset();
-    recorded_.clear();
-    for (std::string& command : commands) run(std::move(command));
-    draw();
-  }
 
   void run(std::string command) override {
     page_->apply(viz::parse_command(command));
     page_->check_invariants();
-    recorded_.push_back(std::move(command));
   }
   bool button(std::string_view name, std::string_view, std::string command,
               std::string_view tooltip, std::string_view disabled_because) override {
@@ -128,7 +116,6 @@ class FakeUi : public viz::Ui {
   viz::Page* page_;
   std::map<std::string, Button> buttons_;
   std::map<std::string, int> numbers_;
-  std::vector<std::string> recorded_;
   bool lit_ = false, filled_ = false;  // the next button
 };
 

@@ -14,11 +14,6 @@
 namespace viz {
 namespace {
 
-// More lines than that are drawn for the selected sequence or under the mouse only.
-constexpr size_t kMaxLinks = 12;
-
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 /// Ids of what link i of a table is drawn with, if it is drawn.
 std::vector<std::string> link_ids(const std::string& name, size_t i) {
   const std::string id = fmt::format("{}/link {}", name, i);
@@ -96,7 +91,7 @@ Cards cards_in(const std::vector<TableCard>& tables, const Place& room) {
     if (const auto cards = cards_of(tables, room, em, columns, fixed)) return *cards;
   }
   for (int rows = 1; rows <= count; ++rows) {
-    for (float em = 20; em >= (rows == 1 ? 13 : 12); em -= 1) {
+    for (float em = 20; em >= 12; em -= 1) {
       if (const auto cards = cards_of(tables, room, em, (count + rows - 1) / rows, rows))
         return *cards;
     }
@@ -107,18 +102,18 @@ Cards cards_in(const std::vector<TableCard>& tables, const Place& room) {
 /// Blocks that suit their slots, in the middle of the room; in one row if they are few.
 Grid blocks_in(const PoolView& pool, Place room) {
   const auto count = static_cast<int>(pool.blocks.size());
-  const bool flat = pool.block_size <= 4;
-  const CellShape shape{.gap = count > 256                     ? 2.0f
-                               : count > 32 || is_narrow(room) ? 6.0f
-                                                               : 12.0f,
+  const bool flat = pool.block_size <= 4, narrow = is_narrow(room);
+  const CellShape shape{.gap = count > 256            ? 2.0f
+                               : count > 32 || narrow ? 6.0f
+                                                      : 12.0f,
                         .flattest = flat ? 1.25f : 1.0f,
-                        .widest = flat                   ? 3.4f
+                        .widest = flat && !narrow        ? 3.4f
                                   : pool.block_size <= 8 ? 2.4f
                                                          : 1.6f,
                         .round_to = 4,
                         .full_rows = std::has_single_bit(pool.blocks.size())};
-  const float each = room.w / static_cast<float>(count);
-  const float high = each < 130 ? room.h : std::min(room.h, each / shape.flattest);
+  const float row = room.w / static_cast<float>(count) / shape.flattest;  // its height, if in one
+  const float high = row < 0.4f * room.h ? room.h : std::min(room.h, row);
   Grid grid = fit(count, {room.x, room.y, room.w, high}, shape);
   grid.area.x += (room.w - grid.area.w) / 2;
   grid.area.y += (room.h - grid.area.h) / 2;
@@ -133,7 +128,9 @@ class Picture {
 
   /// Returns whether lines are left out.
   bool draw(const Place& room, float below) {
-    cards_ = cards_in(tables_, {room.x, room.y, room.w, 0.36f * room.h});
+    const bool tells = !tables_.empty() && !tables_[0].text.empty();  // cards with two lines
+    const float part = tells && is_narrow(scene_.room()) ? 0.45f : 0.36f;
+    cards_ = cards_in(tables_, {room.x, room.y, room.w, part * room.h});
     const float lines = pool_.blocks.size() > 64 ? 14.0f : std::min(90.0f, 0.12f * room.h);
     const float top = cards_.grid.area.bottom() + lines;
     blocks_ = blocks_in(pool_, {room.x, top, room.w, room.bottom() - below - top});
@@ -165,17 +162,18 @@ class Picture {
 /// rim of the ground and a dot at its end. To a block below others it goes down beside them.
 /// Returns whether lines are left out.
 bool Picture::links() {
-  size_t count = 0;
+  // More lines than `most` are drawn for the selected sequence or under the mouse only.
+  size_t count = 0, most = is_narrow(scene_.room()) ? 8 : 12;
   for (const TableCard& table : tables_) count += table.block_ids.size();
   for (size_t t = 0; t < tables_.size() && cards_.entries; ++t) {
     const TableCard& table = tables_[t];
     const Place card = cards_.grid.cell(static_cast<int>(t));
-    const bool always = count <= kMaxLinks ||
-                        (table.sequence.name == selected_ && table.block_ids.size() <= kMaxLinks);
+    const bool always =
+        count <= most || (table.sequence.name == selected_ && table.block_ids.size() <= most);
     const float beside =
         std::min(blocks_.gap, 6.0f) * (0.5f + 0.25f * (static_cast<float>(t % 3) - 1));
     for (size_t i = 0; i < table.block_ids.size(); ++i) {
-      const BlockView& block = pool_.blocks[at(table.block_ids[i])];
+      const BlockView& block = pool_.blocks[static_cast<size_t>(table.block_ids[i])];
       const auto holder = std::ranges::find(block.owners, table.sequence.hue);
       const float part = static_cast<float>(holder - block.owners.begin() + 1) /
                          static_cast<float>(block.owners.size() + 1);
@@ -194,7 +192,7 @@ bool Picture::links() {
       for (Shape& shape : scene_.since(before)) shape.only_lit = !always;
     }
   }
-  return count > kMaxLinks;
+  return cards_.entries && count > most;
 }
 
 /// A card: a name, the entries, and of a live sequence its words.
@@ -208,8 +206,9 @@ void Picture::table(const TableCard& table, const Place& card) {
                        kv::count_of(table.num_tokens, "token"),
                        kv::count_of(std::ssize(table.block_ids), "block")));
   if (!cards_.entries) {
-    scene_.label(name + "/name", card.inset(2),
-                 fmt::format("{}: {}", name, std::ssize(table.block_ids)),
+    const std::string score = table.score.empty() ? "" : ", " + table.score;
+    const std::string held = kv::count_of(std::ssize(table.block_ids), "block");
+    scene_.label(name + "/name", card.inset(2), name + ": " + held + score,
                  {.size = 12, .align = Align::kCentre}, 5);
     return;
   }
@@ -252,8 +251,14 @@ void Picture::live_words(const TableCard& table, const Place& card) {
     scene_.label(name + "/waiting/token", chip, table.waiting,
                  {.size = em, .align = Align::kCentre});
   }
+  Place line{card.x + 0.5f * em, card.y + 2.7f * em, card.w - em, 1.4f * em};
+  if (!table.score.empty()) {
+    const float wide = text_width(table.score, em) + 0.6f * em;
+    scene_.label(name + "/score", line, table.score, {.size = em})
+        .tip(name + ": the sum of its tokens' log probabilities. The higher, the likelier.");
+    line.x += wide, line.w -= wide;
+  }
   if (!table.text.empty()) {
-    const Place line{card.x + 0.5f * em, card.y + 2.7f * em, card.w - em, 1.4f * em};
     scene_.label(name + "/text", line, end_of(table.text, em, line.w),
                  {.size = em, .paint = {Ink::kDim}});
   }
@@ -291,7 +296,8 @@ void move_card(Scene& scene, const std::vector<TableCard>& before, const TableCa
   const TableCard* const origin = find_card(before, card.origin);
   const bool forked = same == nullptr && origin != nullptr;
   const Span settles = forked ? when.forks : when.settles;
-  for (const char* part : {"/card", "/bar", "/name", "/text", "/waiting", "/waiting/token"}) {
+  for (const char* part :
+       {"/card", "/bar", "/name", "/score", "/text", "/waiting", "/waiting/token"}) {
     if (Shape* shape = scene.find(name + part)) {
       forked ? shape->comes_from(card.origin + part, settles) : shape->during(settles);
     }
@@ -327,7 +333,7 @@ void move_card(Scene& scene, const std::vector<TableCard>& before, const TableCa
 void end_card(Scene& scene, const TableCard& card, const Span& when) {
   const std::string& name = card.sequence.name;
   for (const char* part : {"/card", "/bar", "/waiting"}) scene.ends(name + part, when);
-  for (const char* part : {"/name", "/text", "/waiting/token"}) {
+  for (const char* part : {"/name", "/score", "/text", "/waiting/token"}) {
     scene.ends(name + part, when, true);
   }
   for (size_t i = 0; i < card.block_ids.size(); ++i) {

@@ -13,14 +13,15 @@ struct TableCard : TableView {
   std::string origin = {};   // name of the card that it continues: its own, or its parent's
   std::string text = {};     // the last words of a live sequence
   std::string waiting = {};  // a token that is drawn and has no slot yet
+  std::string score = {};    // of a beam: stands before its text
   bool ended = false;        // of a sequence that holds no table any more
 };
 
 /// A card "A/card" with "A/bar", "A/name", entries "A/entry 0" with their block "A/entry 0/id", its
-/// "A/text" and "A/waiting" with "A/waiting/token"; lines "A/link 0" (with "../rim", "../down",
-/// "../dot"), which are always drawn if they are few or of the selected sequence; and all blocks,
-/// as viz::block() draws them. A click on a card selects its sequence. `below`: height of the room
-/// that stays empty, under the pool. Returns whether lines are left out.
+/// "A/score", "A/text" and "A/waiting" with "A/waiting/token"; lines "A/link 0" (with "../rim",
+/// "../down", "../dot"), which are always drawn if they are few or of the selected sequence; and
+/// all blocks, as viz::block() draws them. A click on a card selects its sequence. `below`: height
+/// of the room that stays empty, under the pool. Returns whether lines are left out.
 bool linked_tables(Scene& scene, const PoolView& pool, const std::vector<TableCard>& tables,
                    const Place& room, float below, const std::string& selected);
 

@@ -20,7 +20,8 @@ class NamedSequences : public viz::NamedTables<BlockManager> {
     if (!manager_.extend(sequence.number, num_tokens)) {
       throw std::logic_error("why_not_append() found room");
     }
-    for (int i = 0; i < num_tokens; ++i) write(sequence, next_text(sequence));
+    for (int i = 0; i < num_tokens; ++i)  // token 17 of B is called B17
+      write(sequence, fmt::format("{}{}", name, sequence.written.size()));
     const auto fresh = table(name).block_ids().subspan(blocks);
     const std::string what = fmt::format("{} grows by {}", name, kv::count_of(num_tokens, "token"));
     if (fresh.empty()) return what + ": no new block, its last one had room";

@@ -14,19 +14,15 @@ using kv::count_of;
 void LiveSharing::watch(bool beams, int n, const std::string& prompt, int max_tokens,
                         const lesson03::PagedOptions& pool) {
   beams_ = beams;
-  n_ = n;
   best_.clear();
   sequences_.clear();
   copies_told_ = used_told_ = 0;
   kv::Request request = this->request(prompt, max_tokens);
   request.sampling.temperature = 0.8f;
   auto engine = std::make_unique<SharingEngine>(model(), pool);
+  if (!beams) return start(std::move(engine), kv::samples_of(request, n));
   SharingEngine& sharing = *engine;
   start(std::move(engine), {request}, [this, n, &sharing](const kv::TokenCallback& on_token) {
-    if (!beams_) {
-      sharing.generate(kv::samples_of(requests()[0], n), on_token);
-      return;
-    }
     sharing.beam_search(requests()[0], {.num_beams = n}, [&](std::span<const kv::Beam> beams_now) {
       best_.assign(beams_now.begin(), beams_now.end());
       return on_token(0, best_.empty() ? 0 : best_.front().tokens.back());
@@ -43,38 +39,32 @@ std::string LiveSharing::story() {
     return fmt::format("the run has ended: {} free again", count_of(used_before, "block"));
   }
   const viz::LiveRun::Token& token = Live::generated().back();
-  const std::string drawn = fmt::format("\"{}\"", word(token.id));
   std::string story =
-      beams_ ? count_of(std::ssize(best_), "beam") + " go on; the best ends in " + drawn
-             : viz::letters(static_cast<int>(token.request)) + " draws " + drawn;
+      fmt::format("{} draws \"{}\"", viz::letters(static_cast<int>(token.request)), word(token.id));
+  if (beams_) story = count_of(std::ssize(best_), "beam") + " go on";
+  if (beams_ && !best_.empty()) {
+    const Sequence& best = *std::ranges::max_element(sequences_, {}, &Sequence::log_prob);
+    story += fmt::format("; {} is the likeliest (log probability {:.2f}) and ends in \"{}\"",
+                         best.name, best.log_prob, word(best.tokens.back()));
+  }
   if (copies > 0) story += fmt::format("; {} copied on write", count_of(copies, "block"));
   return story;
 }
 
-/// [samples or beams]
-std::vector<std::vector<int32_t>> LiveSharing::generated() const {
-  std::vector<std::vector<int32_t>> generated(beams_ ? best_.size() : n_);
-  if (beams_) {
-    for (size_t i = 0; i < best_.size(); ++i) generated[i] = best_[i].tokens;
-    return generated;
-  }
-  for (const viz::LiveRun::Token& token : Live::generated()) {
-    generated.at(token.request).push_back(token.id);
-  }
-  return generated;
-}
-
 void LiveSharing::follow() {
-  std::vector<Sequence> now;
-  for (const std::vector<int32_t>& generated : this->generated()) {
-    const size_t i = now.size();
-    Sequence& sequence = now.emplace_back();
+  std::vector<Sequence> now(beams_ ? best_.size() : requests().size());
+  for (size_t i = 0; i < now.size(); ++i) {
+    Sequence& sequence = now[i];
     sequence.number = engine<SharingEngine>().sequence_of(i);
-    sequence.tokens = requests()[0].prompt;
-    sequence.tokens.insert(sequence.tokens.end(), generated.begin(), generated.end());
-    if (beams_) continue;
-    sequence.hue = static_cast<int>(i);
-    sequence.name = sequence.origin = viz::letters(sequence.hue);
+    if (beams_) {
+      sequence.tokens = requests()[0].prompt;
+      std::ranges::copy(best_[i].tokens, std::back_inserter(sequence.tokens));
+      sequence.log_prob = best_[i].log_prob;
+    } else {
+      sequence.tokens = tokens(i);
+      sequence.hue = static_cast<int>(i);
+      sequence.name = sequence.origin = viz::letters(sequence.hue);
+    }
   }
   if (beams_) name_heirs(now);
   sequences_ = std::move(now);
@@ -110,7 +100,8 @@ void LiveSharing::name_heirs(std::vector<Sequence>& heirs) const {
 int64_t LiveSharing::num_generated() const {
   int64_t sum = 0;
   if (!running()) return sum;
-  for (const std::vector<int32_t>& tokens : generated()) sum += std::ssize(tokens);
+  for (const Sequence& one : sequences_)
+    sum += std::ssize(one.tokens) - std::ssize(requests()[0].prompt);
   return sum;
 }
 

@@ -24,6 +24,7 @@ class LiveSharing : public viz::Live {
     std::vector<int32_t> tokens;  // prompt and generated; the last one may have no slot yet
     std::string origin;           // its name, or its parent's, when settle() was called
     size_t parent = 0;            // its place in the step before
+    double log_prob = 0;          // of a beam
   };
 
   /// Runs the prompt and generates the first token of n samples, or beams. Throws UserError for
@@ -49,12 +50,10 @@ class LiveSharing : public viz::Live {
   void check() const;
 
  private:
-  std::vector<std::vector<int32_t>> generated() const;
   void follow();
   void name_heirs(std::vector<Sequence>& heirs) const;
 
   bool beams_ = false;
-  size_t n_ = 0;
   std::vector<kv::Beam> best_;  // of the last step, best first
   std::vector<Sequence> sequences_;
   int64_t copies_told_ = 0;  // the manager's counts at the last story()

@@ -2,22 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <utility>
 
 #include "sharing.h"
 #include "viz/ui.h"
 
 namespace lesson05 {
-namespace {
-
-/// A word for the sequence to go on with; another one for each of its siblings.
-const char* next_word(const Simulator::Sequence& sequence) {
-  constexpr std::array kWords{"was", "cold", "and", "then", "all", "slept", "snowed", "rained"};
-  return kWords[(sequence.written.size() + sequence.hue) % kWords.size()];
-}
-
-}  // namespace
 
 SharingPage::SharingPage(const viz::PageContext& context)
     : PoolPage(
@@ -65,8 +55,8 @@ void SharingPage::declare_simulator() {
           const std::vector<std::string> words = viz::words_of(w[1].text);
           std::string story =
               simulator_->append({w[0].text}, static_cast<int>(words.size()), words);
-          for (const auto& one : simulator_->all()) {  // the next one's turn
-            if (is_to_write(one)) select(one.name);
+          for (const auto& one : simulator_->all()) {  // the next one's turn, or a child may end
+            if (is_to_write(one) || one.parent == w[0].text) select(one.name);
           }
           return story;
         },
@@ -127,33 +117,32 @@ Shown SharingPage::look() {
   Shown shown;
   shown.pool = viz::pool_view(manager().block_size(), 0, pool.num_blocks(),
                               [&](int32_t id) { return pool.ref_cnt(id); });
-  const auto add = [&](const viz::SequenceView& sequence, int number, const std::string& origin,
-                       auto text_of) -> viz::TableCard& {
-    viz::TableCard card{{.sequence = sequence}, origin};
+  const auto add = [&](viz::TableCard card, int number, auto text_of) {
     card.ended = number < 0;
     if (!card.ended) {
       const BlockTable& table = manager().table(number);
       const auto text = [&](int token) { return text_of(table.slot(token), token); };
       static_cast<viz::TableView&>(card) =
-          shown.pool.add(sequence, table.block_ids(), table.num_tokens(), text);
+          shown.pool.add(card.sequence, table.block_ids(), table.num_tokens(), text);
     }
-    return shown.tables.emplace_back(std::move(card));
+    return &shown.tables.emplace_back(std::move(card));
   };
   if (!live_.running()) {
     for (const Simulator::Sequence& one : simulator_->all()) {
       const bool is_new = viz::find_card(now_.tables, one.name) == nullptr;
-      add(one, one.number, is_new ? one.parent : one.name,
+      add({{.sequence = one}, is_new ? one.parent : one.name}, one.number,
           [&](int64_t slot, int) { return simulator_->text(slot); });
     }
     return shown;
   }
   for (const LiveSharing::Sequence& one : live_.sequences()) {
     const auto word = [&](size_t token) { return live_.word(one.tokens[token]); };
-    viz::TableCard& card =
-        add(one, one.number, one.origin, [&](int64_t, int token) { return word(token); });
-    for (const int32_t token : one.tokens) card.text += live_.text(token);
-    const bool waits = card.num_tokens > 0 && std::ssize(one.tokens) > card.num_tokens;
-    if (waits) card.waiting = word(one.tokens.size() - 1);
+    viz::TableCard* const card = add({{.sequence = one}, one.origin}, one.number,
+                                     [&](int64_t, int token) { return word(token); });
+    for (const int32_t token : one.tokens) card->text += live_.text(token);
+    const bool waits = card->num_tokens > 0 && std::ssize(one.tokens) > card->num_tokens;
+    if (waits) card->waiting = word(one.tokens.size() - 1);
+    if (live_.beams()) card->score = fmt::format("{:.2f}", one.log_prob);
   }
   return shown;
 }
@@ -186,15 +175,19 @@ void SharingPage::refused(const viz::Command& command, const std::string& why) {
     const std::string& name = table.sequence.name;
     const bool grows =
         command.verb == "append all" || (command.verb == "append" && command.args[0] == name);
-    if (grows) now_.refused.emplace_back(name, Simulator::next_text(simulator_->all().at(name)));
+    if (grows) now_.refused.emplace_back(name, Simulator::next_word(simulator_->all().at(name)));
   }
   before_ = now_;
 }
 
-/// Whether its next token goes into its first block, or after tokens that others hold, too.
+/// Whether it has written nothing yet, or nothing since a fork: another begins with all it has.
 bool SharingPage::is_to_write(const Simulator::Sequence& one) const {
-  const auto ids = manager().table(one.number).block_ids();
-  return ids.empty() || manager().pool().ref_cnt(ids.back()) > 1;
+  const auto begins = [&own = one.written, &one](const Simulator::Sequence& other) {
+    const std::vector<std::string>& all = other.written;
+    return other.number != one.number &&
+           std::mismatch(own.begin(), own.end(), all.begin(), all.end()).first == own.end();
+  };
+  return one.written.empty() || std::ranges::any_of(simulator_->all(), begins);
 }
 
 /// The sequence that the buttons are for, framed in the picture: the one that was clicked or made
@@ -206,15 +199,17 @@ std::string SharingPage::chosen() const {
 
 std::vector<viz::Counter> SharingPage::counters() const {
   const BlockPool& pool = manager().pool();
+  const int64_t as_copies = pool.num_references(), saved = as_copies - pool.num_used();
   std::vector<viz::Counter> all{
       {"total", pool.num_blocks()},
       viz::free_counter(pool),
       {"used", pool.num_used(), "used", "Blocks that at least one table holds."},
       {"shared", pool.num_shared(), "shared",
        "Blocks that two tables or more hold: stored once, read by all."},
-      {"sequences", std::ssize(manager().tables()), "sequences", "Block tables that exist."},
-      {"as_copies", pool.num_references()},  // if each sequence had its own
-      {"saved", pool.num_references() - pool.num_used()},
+      {"sequences", std::ssize(manager().tables())},
+      {"as_copies", as_copies, saved > 0 ? "as copies" : "",
+       "Blocks that there would be if each table had its own."},
+      {"saved", saved, saved > 0 ? "saved" : "", "Blocks as copies, less those in use."},
       {"copies", manager().num_copies()},
       {"block_size", manager().block_size()},
       {"live", live_.running()},
@@ -260,14 +255,19 @@ std::vector<viz::Button> SharingPage::actions() const {
       viz::append(name, 4 * manager().block_size(), 'B'),
       fork(1, "Fork", 'F'),
       fork(3, "Fork x3", 'X'),
-      {name + "/write", "Write", fmt::format("write {} {}", name, next_word(one)), "", 'W'},
+      {name + "/write", "Write", fmt::format("write {} {}", name, Simulator::next_word(one)), "",
+       'W'},
       {name + "/free", "Free", "free " + name, "", 'E'}};
+  // A story: a fork, a write that copies, one that need not, the fork's end; then three forks.
   const bool full = !why_not(viz::parse_command("write " + name + " on")).empty();
-  viz::Button &forks = row[3], &writes = row[5], &frees = row[6];
-  viz::Button& asked = full                                 ? frees
-                       : is_to_write(one)                   ? writes
-                       : manager().pool().num_shared() == 0 ? forks
-                                                            : frees;
+  const bool copied = manager().num_copies() > 0;
+  const bool alone = all.size() == 1 || (!copied && manager().pool().num_shared() == 0);
+  viz::Button &fork_one = row[3], &fork_three = row[4], &writes = row[5], &frees = row[6];
+  viz::Button& asked = full               ? frees
+                       : is_to_write(one) ? writes
+                       : !alone           ? frees
+                       : copied           ? fork_three
+                                          : fork_one;
   asked.asked = true;
   return row;
 }

@@ -92,33 +92,31 @@ class Motion {
   void ring(const std::string& id, Ink ink, const Span& span) {
     viz::ring(scene_, fmt::format("ring {}", ghosts_++), id, ink, span);
   }
-  void when(const std::string& id, const Span& span) { viz::during(scene_, id, span); }
-
-  /// A shown table that holds the block; null if there is none.
-  const TableCard* holder(const BlockView& block) const {
-    const auto found = std::ranges::find_if(now_.tables, [&](const TableCard& table) {
+  /// Where a token waits for a slot that it cannot have: over no other one.
+  Place above_pool(const Place& slot) const {
+    return {slot.x, scene_.find(block_id(0))->at.y - slot.h - 8, slot.w, slot.h};
+  }
+  /// The first table that holds the block.
+  const TableCard& holder(const BlockView& block) const {
+    return *std::ranges::find_if(now_.tables, [&](const TableCard& table) {
       return std::ranges::count(table.block_ids, block.id) > 0;
     });
-    return found == now_.tables.end() ? nullptr : &*found;
   }
 
   /// Shows a block whose count or content has changed.
   void block(const BlockView& was, const BlockView& is) {
     if (was.owners == is.owners && was.tokens == is.tokens) return;
     const Span span = was.ref_cnt == 0 ? times_.take : times_.count;
-    for (const char* part : {"", "/id", "/ref"}) when(block_id(is.id) + part, span);
+    viz::block_changes(scene_, is.id, span);
     if (is.ref_cnt == 0) {
       scene_.ends(block_id(was.id) + "/ref", span);
       const float end = std::min(1.0f, times_.count.end + 0.35f);
       return viz::drop_tokens(scene_, now_.pool, was, {times_.count.end, end});
     }
-    for (int i = 0; i < now_.pool.block_size; ++i) {
-      const std::string slot = slot_id(is.id, i);
-      when(slot, span);
-      for (const int hue : is.owners) when(fmt::format("{}/hue {}", slot, hue), span);
-      for (const int hue : was.owners) {
-        const bool gone = is.owners.size() < 2 || std::ranges::count(is.owners, hue) == 0;
-        if (gone) scene_.ends(fmt::format("{}/hue {}", slot, hue), span);
+    for (const int hue : was.owners) {
+      if (is.owners.size() > 1 && std::ranges::count(is.owners, hue) > 0) continue;
+      for (int i = 0; i < now_.pool.block_size; ++i) {
+        scene_.ends(fmt::format("{}/hue {}", slot_id(is.id, i), hue), span);
       }
     }
     landing(was, is);
@@ -126,11 +124,10 @@ class Motion {
 
   /// New tokens come from their sequence's name, or from where they waited.
   void landing(const BlockView& was, const BlockView& is) {
-    const TableCard* table = holder(is);
-    if (table == nullptr) return;
-    const TableCard* origin = viz::find_card(before_.tables, table->origin);
+    const std::string& parent = holder(is).origin;
+    const TableCard* origin = viz::find_card(before_.tables, parent);
     const std::string from =
-        table->origin + (origin != nullptr && !origin->waiting.empty() ? "/waiting" : "/name");
+        parent + (origin != nullptr && !origin->waiting.empty() ? "/waiting" : "/name");
     const auto copy = std::ranges::find(now_.copies, is.id, &BlockCopy::destination);
     const bool copied = copy != now_.copies.end();
     const size_t first =
@@ -149,21 +146,19 @@ class Motion {
       } else {
         token->comes_from(from, span);
       }
-      when(slot, {span.end - viz::kBlink, span.end});
+      viz::during(scene_, slot, {span.end - viz::kBlink, span.end});
     }
   }
 
   void copy(const BlockCopy& copy) {
     const std::vector<std::string>& tokens = before_.pool.blocks[copy.source].tokens;
     const BlockView& target = now_.pool.blocks[copy.destination];
-    const TableCard* writer = holder(target);
-    const Shape* old_block = scene_.find(block_id(copy.source));
-    if (writer == nullptr || old_block == nullptr) return;
-    const int hue = writer->sequence.hue;
+    const viz::SequenceView& writer = holder(target).sequence;
+    const Place old_block = scene_.find(block_id(copy.source))->at;
+    const int hue = writer.hue;
     ring(block_id(copy.source) + "/ref", Ink::kMark, times_.check);
     if (scene_.find(slot_id(copy.destination, 0)) == nullptr) {  // too small: the block travels
-      const Shape* block = scene_.find(block_id(copy.destination));
-      return send(old_block->at, block->at, hue, "", times_.copy);
+      return send(old_block, scene_.find(block_id(copy.destination))->at, hue, "", times_.copy);
     }
     const auto place = [&](int32_t block, int64_t i) { return scene_.find(slot_id(block, i))->at; };
     const auto count = std::ssize(tokens);
@@ -172,9 +167,9 @@ class Motion {
     // The token that wanted to go into the shared block: it is sent back, and waits above.
     const std::string& token = target.tokens[tokens.size()];
     const Place wanted = place(copy.source, count);
-    const Place waits{wanted.x, old_block->at.y - wanted.h - 8, wanted.w, wanted.h};
-    const Shape* name = scene_.find(writer->sequence.name + "/card");
-    const Place home{name->at.x, name->at.y, wanted.w, wanted.h};
+    const Place waits = above_pool(wanted);
+    const Place card = scene_.find(writer.name + "/card")->at;
+    const Place home{card.x, card.y, wanted.w, wanted.h};
     const float turn = times_.ask.end, back = turn + 0.06f;
     send(home, wanted, hue, token, times_.ask);
     send(wanted, waits, hue, token, {turn, back});
@@ -186,19 +181,19 @@ class Motion {
   void refusal() {
     scene_.lasts(2.4f);
     for (const auto& [name, token] : now_.refused) {
-      const TableCard* table = viz::find_card(now_.tables, name);
-      const Shape* card = scene_.find(name + "/card");
-      if (table == nullptr || card == nullptr || table->block_ids.empty()) continue;
-      const int32_t last = table->block_ids.back();
+      const TableCard& table = *viz::find_card(now_.tables, name);
+      if (table.block_ids.empty()) continue;
+      const Place card = scene_.find(name + "/card")->at;
+      const int32_t last = table.block_ids.back();
       const auto filled = std::ssize(now_.pool.blocks[last].tokens);
       const Shape* slot =
           scene_.find(slot_id(last, std::min<int64_t>(filled, now_.pool.block_size - 1)));
       if (slot == nullptr) continue;
-      const Place home{card->at.x, card->at.y, slot->at.w, slot->at.h};
-      const Place waits{slot->at.x, slot->at.y - slot->at.h, slot->at.w, slot->at.h};
-      send(home, waits, table->sequence.hue, token, {0, 0.25f});
-      send(waits, waits, table->sequence.hue, token, {0.25f, 0.7f});
-      send(waits, home, table->sequence.hue, token, {0.7f, 0.95f});
+      const Place home{card.x, card.y, slot->at.w, slot->at.h};
+      const Place waits = above_pool(slot->at);
+      send(home, waits, table.sequence.hue, token, {0, 0.25f});
+      send(waits, waits, table.sequence.hue, token, {0.25f, 0.7f});
+      send(waits, home, table.sequence.hue, token, {0.7f, 0.95f});
       ring(block_id(last) + "/ref", Ink::kError, {0.25f, 0.65f});
     }
   }
@@ -226,9 +221,10 @@ viz::Scene sharing_scene(const viz::Room& room, const Shown& before, const Shown
   viz::legend(scene, foot, {{viz::State::kFree, "free"}});
   scene.label(
       "pool/size", {foot.x + 60, foot.y, foot.w - 60, foot.h},
-      fmt::format("{}{} of {}; \u00D72: two tables hold it", left_out ? "lines of one table; " : "",
-                  kv::count_of(static_cast<int64_t>(count), "block"),
-                  kv::count_of(now.pool.block_size, "slot")),
+      (left_out ? "lines of one table"
+                : fmt::format("{} of {}", kv::count_of(static_cast<int64_t>(count), "block"),
+                              kv::count_of(now.pool.block_size, "slot"))) +
+          "; \u00D72: two tables hold it",
       {.size = 12, .paint = {Ink::kDim}, .align = viz::Align::kRight});
   if (!now.refusal.empty()) {
     viz::note(scene, "refusal", {all.x, foot.y - note + 4, all.w, note}, now.refusal, "",

@@ -5,7 +5,6 @@
 // all shows as a wrong text.
 
 #include <algorithm>
-#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,27 +15,39 @@
 
 namespace lesson05 {
 
-/// Copies one block's texts to another; slots is [num_blocks * block_size].
-using CopyTexts =
-    std::function<void(std::vector<std::string>& slots, const BlockCopy& copy, int block_size)>;
-inline void copy_texts(std::vector<std::string>& slots, const BlockCopy& copy, int block_size) {
-  std::copy_n(slots.begin() + static_cast<std::ptrdiff_t>(copy.source) * block_size, block_size,
-              slots.begin() + static_cast<std::ptrdiff_t>(copy.destination) * block_size);
-}
-
 class Simulator : public viz::NamedTables<BlockManager> {
  public:
   static constexpr int kMaxSequences = 64;
 
-  Simulator(int num_blocks, int block_size, CopyTexts copy = copy_texts)
+  /// The word that a sequence goes on with. At one place of a text all hues have words of one kind,
+  /// and each another one, so that a text can be forked anywhere. A text of ten words goes on with
+  /// the last three of the next hue's.
+  static const char* next_word(const Sequence& sequence) {
+    constexpr const char* kTexts[viz::kNumHues][10] = {
+        {"The", "sky", "was", "dark", "and", "it", "snowed", "and", "all", "slept"},
+        {"A", "night", "grew", "cold", "but", "fog", "rained", "but", "foxes", "ran"},
+        {"One", "day", "felt", "long", "so", "skies", "shone", "so", "crows", "sang"},
+        {"My", "road", "got", "lost", "then", "winds", "blew", "then", "owls", "woke"},
+        {"His", "sea", "went", "wild", "while", "gales", "raged", "while", "cats", "hid"},
+        {"Her", "hill", "lay", "white", "until", "lakes", "froze", "until", "dogs", "dug"},
+        {"Our", "house", "stood", "bare", "when", "hail", "fell", "when", "birds", "left"},
+        {"That", "moon", "rose", "late", "as", "rain", "ended", "as", "we", "sat"}};
+    const size_t place = sequence.written.size(), again = place < 10 ? 0 : (place - 7) / 3;
+    return kTexts[(static_cast<size_t>(sequence.hue) + again) % viz::kNumHues][place - 3 * again];
+  }
+
+  Simulator(int num_blocks, int block_size)
       : NamedTables(kMaxSequences, num_blocks, block_size,
-                    [this, copy = std::move(copy)](std::span<const BlockCopy> copies) {
-                      for (const BlockCopy& one : copies) copy(slots_, one, manager_.block_size());
+                    [this, block_size](std::span<const BlockCopy> copies) {
+                      for (const BlockCopy& one : copies) {
+                        std::copy_n(slots_.begin() + int64_t{one.source} * block_size, block_size,
+                                    slots_.begin() + int64_t{one.destination} * block_size);
+                      }
                       copies_.assign(copies.begin(), copies.end());
                     }) {}
 
-  /// Grows each of the sequences by num_tokens tokens, for which the pool has room. Without `words`
-  /// the tokens are called A0, A1, ...
+  /// Grows each of the sequences by num_tokens tokens, for which the pool has room: `words`, or if
+  /// there are none, each sequence's own.
   std::string append(const std::vector<std::string>& names, int num_tokens,
                      std::span<const std::string> words = {}) {
     const int free_before = manager_.pool().num_free();
@@ -45,7 +56,7 @@ class Simulator : public viz::NamedTables<BlockManager> {
     for (const std::string& name : names) {
       Sequence& sequence = all_.at(name);
       for (size_t i = 0; i < static_cast<size_t>(num_tokens); ++i) {
-        write(sequence, words.empty() ? next_text(sequence) : words[i]);
+        write(sequence, words.empty() ? next_word(sequence) : words[i]);
       }
     }
     const int taken = free_before - manager_.pool().num_free();
@@ -56,6 +67,10 @@ class Simulator : public viz::NamedTables<BlockManager> {
     for (const BlockCopy& copy : copies_) {
       story += fmt::format("; block {} was shared, so it was copied to block {} first", copy.source,
                            copy.destination);
+    }
+    if (names.size() == 1 && taken == 0) {
+      story += fmt::format("; {} alone holds block {}, so nothing is copied", names[0],
+                           table(names[0]).block_ids().back());
     }
     return story;
   }
