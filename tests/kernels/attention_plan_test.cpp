@@ -84,7 +84,7 @@ TEST_CASE("attention plan: a little more than one wave is made one") {
   CHECK(plan_of(64, 1, 4096).groups_per_run == 1);      // 8,192
 }
 
-TEST_CASE("attention plan: on Hopper large batches are cut into runs") {
+TEST_CASE("attention plan: on Hopper large batches and long sequences are cut into runs") {
   CHECK(on_hopper(64, 1, 4096) == OnHopper::kRuns);
   CHECK(on_hopper(16, 4, 4096) == OnHopper::kRuns);  // 8 pairs
   CHECK(on_hopper(16, 5, 4096) == OnHopper::kNone);  // 10
@@ -95,6 +95,9 @@ TEST_CASE("attention plan: on Hopper large batches are cut into runs") {
   Queries many_heads = queries_of(1, 1, 4096, 1064);
   many_heads.num_kv_heads = 1064;  // more than CTAs
   CHECK(on_hopper(many_heads) == OnHopper::kRuns);
+  CHECK(on_hopper(1, 1, 32 * 1024) == OnHopper::kRuns);  // 128 runs of one group
+  CHECK(on_hopper(1, 1, 20 * 1024) == OnHopper::kNone);  // 80 runs for 132 SMs
+  CHECK(on_hopper(1, 1, 34 * 1024) == OnHopper::kNone);  // 68 runs of two groups
 }
 
 TEST_CASE("attention plan: runs of multiples of 4 KV heads, and behind a window") {
@@ -109,12 +112,6 @@ TEST_CASE("attention plan: runs of multiples of 4 KV heads, and behind a window"
   CHECK(on_hopper(behind) == OnHopper::kRuns);  // 5 groups each
   behind.num_seqs = 16;
   CHECK(on_hopper(behind) == OnHopper::kNone);
-}
-
-TEST_CASE("attention plan: a long sequence is cut into runs, too") {
-  CHECK(on_hopper(1, 1, 32 * 1024) == OnHopper::kRuns);  // 128 runs of one group
-  CHECK(on_hopper(1, 1, 20 * 1024) == OnHopper::kNone);  // 80 runs for 132 SMs
-  CHECK(on_hopper(1, 1, 34 * 1024) == OnHopper::kNone);  // 68 runs of two groups
 }
 
 TEST_CASE("attention plan: what the kernels for Hopper do not serve goes to the others") {
@@ -163,9 +160,7 @@ TEST_CASE("attention plan: workspace is needed from the second group of keys on"
   CHECK(plan_of(4, 1, 257).workspace_bytes ==
         4 * kv::attention::kWorkspaceCounters + 4 * 8 * 2 * 16 * (128 + 2) * 4);
   CHECK(plan_of(64, 33, 4000).workspace_bytes == 0);  // many queries
-}
-
-TEST_CASE("attention plan: sizes past 2^31 are computed in 64 bits") {
+  // Past 2^31.
   CHECK(plan_of(2048, 1, 1 << 20).workspace_bytes ==
         size_t{4} * kv::attention::kWorkspaceCounters + size_t{2048} * 8 * 4096 * 16 * 130 * 4);
 }

@@ -25,6 +25,7 @@ using kvtest::StoredMatrix;
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
 
 std::vector<double> exact_rmsnorm(const float* x, const float* weight, int k, double eps) {
   double sum = 0;
@@ -45,15 +46,14 @@ double norm_bound(int k) { return (0.5 * (k / 16 + 6) + 6) * 0x1p-24; }
 
 TEST_CASE("exp: within its bound of double precision, and where float ends" *
           doctest::test_suite("sweep")) {
-  const float inf = std::numeric_limits<float>::infinity();
   CHECK(kv::exp_of(0.0f) == 1.0f);
   CHECK(kv::exp_of(-0.0f) == 1.0f);
-  CHECK(kv::exp_of(-inf) == 0.0f);
+  CHECK(kv::exp_of(-kInf) == 0.0f);
   CHECK(kv::exp_of(-104.0f) == 0.0f);
   CHECK(kv::exp_of(-103.0f) > 0.0f);
-  CHECK(kv::exp_of(88.7f) < inf);
-  CHECK(kv::exp_of(88.8f) == inf);
-  CHECK(kv::exp_of(inf) == inf);
+  CHECK(kv::exp_of(88.7f) < kInf);
+  CHECK(kv::exp_of(88.8f) == kInf);
+  CHECK(kv::exp_of(kInf) == kInf);
   CHECK(std::isnan(kv::exp_of(kNaN)));
   for (float x = -103.9f; x < 88.7f; x += 0.00137f) {
     const double exact = std::exp(static_cast<double>(x));
@@ -142,18 +142,7 @@ TEST_CASE("gather_rows: copies the wanted rows in their order") {
 }
 
 TEST_CASE("argmax: the lowest index wins among equals and NaN loses") {
-  const std::vector<float> logits = {1,
-                                     3,
-                                     3,
-                                     2,  //
-                                     kNaN,
-                                     -5,
-                                     -4,
-                                     kNaN,  //
-                                     -std::numeric_limits<float>::infinity(),
-                                     -1,
-                                     7,
-                                     7};
+  const std::vector<float> logits = {1, 3, 3, 2, kNaN, -5, -4, kNaN, -kInf, -1, 7, 7};  // [3, 4]
   std::vector<int32_t> out(3, -1);
   kv::argmax_cpu({logits.data(), 3, 4, out.data()});
   CHECK(out == std::vector<int32_t>{1, 2, 2});
