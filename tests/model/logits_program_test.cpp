@@ -121,12 +121,3 @@ TEST_CASE("environment: numbers of threads and instruction sets that make no sen
   }
   bench.check_refused(bench.run(arguments, "KV_ISA=mmx"), "KV_ISA: found 'mmx'");
 }
-
-TEST_CASE("logits: help names every option") {
-  const Bench bench;
-  const Outcome help = bench.run("--help");
-  CHECK(help.code == 0);
-  for (const char* option : {"--model", "--device", "--token-ids", "--out"}) {
-    CHECK(help.out.find(option) != std::string::npos);
-  }
-}

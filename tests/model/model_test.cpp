@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/parallel.h"
 #include "tests/model/reference_forward.h"
 #include "tests/support/device_arrays.h"
 #include "tests/support/plain_attention.h"
@@ -162,19 +161,6 @@ TEST_CASE("model: a pass may want no logits at all") {
   PlainAttention attention(model.config());
   CHECK(model.forward(rows, attention).empty());
   CHECK(attention.layers_seen.size() == 2);
-}
-
-TEST_CASE("model: 1 to 8 threads give the same bits") {
-  const int before = kv::num_threads();
-  kv::Model model = load({});
-  const Sequences all = {some_tokens(7, 1), some_tokens(33, 3)};
-  kv::set_num_threads(1);
-  const std::vector<float> one = run(model, all);
-  for (int threads = 2; threads <= 8; ++threads) {
-    kv::set_num_threads(threads);
-    CHECK(same_bits(run(model, all), one));
-  }
-  kv::set_num_threads(before);
 }
 
 TEST_CASE("model: a token id outside the vocabulary is refused before anything runs") {
