@@ -20,10 +20,7 @@ const kv::Stream& stream() {
   return kStream;
 }
 
-kv::Model& model() {
-  static kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
-  return model;
-}
+kv::Model& model() { return kvtest::shipped_model<kv::Device::kCuda>(); }
 
 }  // namespace
 

@@ -108,16 +108,18 @@ inline std::string first_difference(const Words& found, const Words& expected, s
                      at % width, found[at], expected[at]);
 }
 
+/// Queues a write of rows that are on the device, as many as there are slots, and does not wait.
+inline void start_write(const lesson03::KvBlocks& cache, const void* k, const void* v,
+                        const int64_t* slots, int num_rows, const kv::Stream& stream) {
+  lesson03::write_kv({.k = k, .v = v, .slot_mapping = slots, .num_rows = num_rows, .cache = cache},
+                     stream);
+}
 inline void write_rows(const lesson03::KvBlocks& cache, const Words& k, const Words& v,
                        const std::vector<int64_t>& slots, const kv::Stream& stream) {
   const auto d_k = kvtest::upload(k, stream), d_v = kvtest::upload(v, stream);
   const auto d_slots = kvtest::upload(slots, stream);
-  lesson03::write_kv({.k = d_k.data(),
-                      .v = d_v.data(),
-                      .slot_mapping = d_slots.as<const int64_t>(),
-                      .num_rows = static_cast<int>(slots.size()),
-                      .cache = cache},
-                     stream);
+  start_write(cache, d_k.data(), d_v.data(), d_slots.as<const int64_t>(),
+              static_cast<int>(slots.size()), stream);
   stream.synchronize();  // before the rows are freed
 }
 

@@ -150,12 +150,7 @@ inline void check_written_past_2_to_31(const kv::Stream& stream) {
   const FarBlock far(stream);
   const auto slots =
       kvtest::upload(std::vector<int64_t>{FarBlock::kSlot + 1, FarBlock::kSlot}, stream);
-  lesson03::write_kv({.k = far.rows.data(),
-                      .v = far.rows.data(),
-                      .slot_mapping = slots.as<const int64_t>(),
-                      .num_rows = 2,
-                      .cache = far.cache},
-                     stream);
+  start_write(far.cache, far.rows.data(), far.rows.data(), slots.as<const int64_t>(), 2, stream);
   INFO("rows 10 11 go to slots 2^31 + 1 and 2^31");
   CHECK(drawn(words_of(far.k, stream), far.cache, 2, stream) == "11 10");
   CHECK(drawn(words_of(far.v, stream), far.cache, 2, stream) == "11 10");
@@ -196,14 +191,8 @@ inline void check_written_in_turn(const kv::Stream& stream) {
   const lesson03::KvBlocks from = first.layer(0), to = second.layer(0);
   const auto rows = kvtest::upload(numbered({10, 11, 12}, from, stream), stream);
   const auto slots = kvtest::upload(std::vector<int64_t>{1, 2, 0}, stream);
-  lesson03::WriteKvArgs args{.k = rows.data(),
-                             .v = rows.data(),
-                             .slot_mapping = slots.as<const int64_t>(),
-                             .num_rows = 3,
-                             .cache = from};
-  lesson03::write_kv(args, stream);
-  args.k = from.k, args.v = from.v, args.cache = to;
-  lesson03::write_kv(args, stream);
+  start_write(from, rows.data(), rows.data(), slots.as<const int64_t>(), 3, stream);
+  start_write(to, from.k, from.v, slots.as<const int64_t>(), 3, stream);
   INFO("rows 10 11 12 go to slots 1 2 0 of a cache, and what is there to slots 1 2 0 of another");
   const std::string k = held(to.k, to, stream), v = held(to.v, to, stream);
   CHECK(k == "11 12 | 10 .");
@@ -218,18 +207,8 @@ inline void check_slots_in_turn(const kv::Stream& stream) {
   const auto wanted = kvtest::upload(std::vector<int64_t>{1, 2, 0, lesson03::kNoSlot}, stream);
   const auto in_order = kvtest::upload(std::vector<int64_t>{0, 1}, stream);
   const auto rows = kvtest::upload(numbered({10, 11, 12, 13}, cache, stream), stream);
-  lesson03::write_kv({.k = wanted.data(),
-                      .v = wanted.data(),
-                      .slot_mapping = in_order.as<const int64_t>(),
-                      .num_rows = 2,
-                      .cache = slots},
-                     stream);
-  lesson03::write_kv({.k = rows.data(),
-                      .v = rows.data(),
-                      .slot_mapping = static_cast<const int64_t*>(slots.k),
-                      .num_rows = 4,
-                      .cache = cache},
-                     stream);
+  start_write(slots, wanted.data(), wanted.data(), in_order.as<const int64_t>(), 2, stream);
+  start_write(cache, rows.data(), rows.data(), static_cast<const int64_t*>(slots.k), 4, stream);
   INFO("a kernel writes the slots 1 2 0 -1, and the next one takes rows 10 11 12 13 there");
   const std::string k = held(cache.k, cache, stream), v = held(cache.v, cache, stream);
   CHECK(k == "12 10 | 11 .");
@@ -243,12 +222,7 @@ inline void check_gathered_in_turn(const kv::Stream& stream) {
   const auto rows = kvtest::upload(numbered({10, 11, 12}, cache, stream), stream);
   const auto slots = kvtest::upload(std::vector<int64_t>{2, 3, 0}, stream);
   const Gather gather(cache, {1, 0}, {3}, {0}, stream);
-  lesson03::write_kv({.k = rows.data(),
-                      .v = rows.data(),
-                      .slot_mapping = slots.as<const int64_t>(),
-                      .num_rows = 3,
-                      .cache = cache},
-                     stream);
+  start_write(cache, rows.data(), rows.data(), slots.as<const int64_t>(), 3, stream);
   gather.start(stream);
   INFO("rows 10 11 12 go to slots 2 3 0, and come back by the table 1 0");
   CHECK(drawn(words_of(gather.k, stream), cache, 99, stream) == "10 11 12");

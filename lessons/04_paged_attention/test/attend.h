@@ -185,8 +185,7 @@ inline Outputs wanted(const Run& run, const HeadShape& shape, const std::vector<
   for (const Part& part : parts) whole.push_back({part.sequence, part.sequence->len});
   Outputs rows = lesson01_test::attend_with(run.kernel, run.device)(shape, whole);
   for (size_t i = 0; i < parts.size(); ++i) {
-    const auto n = static_cast<std::ptrdiff_t>(shape.q_width()) * parts[i].num_rows;
-    rows[i].erase(rows[i].begin(), rows[i].end() - n);
+    rows[i] = kvtest::last_of(rows[i], shape, parts[i].num_rows);
   }
   return rows;
 }
@@ -234,12 +233,9 @@ inline void check_contexts_and_shapes(kv::Device device) {
         HeadShape{6, 2, 96}, HeadShape{8, 2, 32}, HeadShape{12, 1, 128}}) {
     CAPTURE(shape.num_heads);
     CAPTURE(shape.head_dim);
-    std::vector<Sequence> sequences;
-    for (const int len : {1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 700}) {
-      sequences.emplace_back(shape, len, sequences.size() + 1);
-    }
-    std::vector<Part> parts;
-    for (const Sequence& s : sequences) parts.push_back({&s, 1});
+    const std::vector<Sequence> sequences =
+        kvtest::sequences_of(shape, {1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 700});
+    const std::vector<Part> parts = kvtest::last_tokens_of(sequences, 1);
     const Outputs want = wanted({kv::Kernel::kFast, device}, shape, parts);
     for (const Run& run : runs_on(device)) {
       if (run.kernel == kv::Kernel::kPlain) continue;
