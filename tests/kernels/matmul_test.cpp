@@ -31,6 +31,7 @@ struct Product {
   std::vector<kv::Matrix> parts;
   kv::Epilogue epilogue = kv::Epilogue::kStore;
   std::vector<float> norm_weight = {};
+  int unused_columns = 0;  // of the output, after each row
 
   int width() const {
     if (epilogue == kv::Epilogue::kSiluMul) return parts[0].rows;
@@ -39,9 +40,10 @@ struct Product {
     return n;
   }
 
-  /// [rows, width] from a poisoned output.
+  /// [rows, width and the unused columns] from a poisoned output.
   std::vector<float> run(float initial = kNaN) const {
-    std::vector<float> out(static_cast<size_t>(rows) * static_cast<size_t>(width()), initial);
+    const int stride = width() + unused_columns;
+    std::vector<float> out(static_cast<size_t>(rows) * static_cast<size_t>(stride), initial);
     kv::MatmulArgs args;
     args.x = x.data();
     args.num_rows = rows;
@@ -51,7 +53,7 @@ struct Product {
     args.weight = parts;
     args.epilogue = epilogue;
     args.out = out.data();
-    args.out_stride = width();
+    args.out_stride = stride;
     kv::matmul_cpu(args);
     return out;
   }
@@ -292,17 +294,9 @@ TEST_CASE("matmul: touches only its own columns and reads only its own weights")
   for (int i = 0; i < k; ++i) w.values[static_cast<size_t>(5 * k + i)] = kNaN;
   std::memcpy(w.bytes.data(), w.values.data(), w.bytes.size());
   for (const int rows : {1, 3}) {
-    const std::vector<float> x = random_floats(int64_t{rows} * k, 55);
-    std::vector<float> out(static_cast<size_t>(rows) * 20, 42.0f);
-    const kv::Matrix view = w.view();
-    kv::MatmulArgs args;
-    args.x = x.data();
-    args.num_rows = rows;
-    args.k = k;
-    args.weight = {&view, 1};
-    args.out = out.data();
-    args.out_stride = 20;
-    kv::matmul_cpu(args);
+    Product p{random_floats(int64_t{rows} * k, 55), rows, k, {w.view()}};
+    p.unused_columns = 8;
+    const std::vector<float> out = p.run(42.0f);
     for (int r = 0; r < rows; ++r) {
       for (int c = 0; c < 20; ++c) {
         const float value = out[static_cast<size_t>(r * 20 + c)];
