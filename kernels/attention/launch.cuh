@@ -61,15 +61,14 @@ void launch_stream(const Queries& queries, const Plan& plan, const Address& addr
   static_assert(kSharedBytes <= 48 * 1024);  // more would need ask_for_shared()
   const auto heads = static_cast<unsigned>(queries.num_kv_heads);
   const auto blocks = static_cast<unsigned>(queries.num_seqs * plan.blocks_per_seq);
-  const auto runs =
-      static_cast<unsigned>((plan.max_groups + plan.groups_per_run - 1) / plan.groups_per_run);
   const auto kernel = queries.window > 0 ? stream_queries_kernel<kHeadDim, kHalves, true, Address>
                                          : stream_queries_kernel<kHeadDim, kHalves, false, Address>;
+  auto* const partials = partials_of<PartialGroup<kHeadDim>>(workspace);
   launch_dependent(kernel,
-                   {dim3(heads, runs, blocks), dim3(32), kSharedBytes, "launching attention"},
-                   stream, queries, address, partials_of<kHeadDim>(workspace), plan.max_groups,
-                   plan.blocks_per_seq, plan.groups_per_run);
-  if (plan.max_groups > 1) launch_merge<kHeadDim>(queries, plan, workspace, stream);
+                   {dim3(heads, static_cast<unsigned>(plan.max_groups), blocks), dim3(32),
+                    kSharedBytes, "launching attention"},
+                   stream, queries, address, partials, plan.max_groups, plan.blocks_per_seq);
+  if (plan.max_groups > 1) launch_merge(queries, plan, partials, stream);
 }
 
 /// The plan of a pass over rows in bf16, or over codes.

@@ -1,7 +1,8 @@
 #pragma once
 
 // The end of attention over more than one group of keys: merges the groups' results in order. It
-// follows the kernel that left them, stream_queries.cuh.
+// follows the kernel that left them, each as a `Partial`: PartialGroup of stream_queries.cuh, or
+// hopper::RunPartial.
 //
 // The factors of a merge depend only on the largest scores. A warp computes their running maximum
 // for 32 groups at once, a group in each lane. That leaves one fused multiply-add per group to do
@@ -25,13 +26,11 @@ inline constexpr int kMergeBatch = 32;
 /// they do.
 inline constexpr int kMergeElements = 31;
 
-/// Floats from one group's partial results to those of the next.
-template <int kHeadDim>
-inline constexpr int kGroupStride = sizeof(PartialGroup<kHeadDim>) / sizeof(float);
-
 /// 32 groups of one pair: this lane's element of each, and m of group first + lane.
-template <int kHeadDim>
+template <class Partial>
 struct MergeBatch {
+  /// Floats from one group's partial results to those of the next.
+  static constexpr int kStride = sizeof(Partial) / sizeof(float);
   float part[kMergeBatch];
   float m;
 
@@ -40,10 +39,10 @@ struct MergeBatch {
   /// each load's address is a constant away. After `count` groups the parts are -0, which changes
   /// no sum.
   __device__ void load(const float* m_of, const float* part_of, int count) {
-    m = load_now(m_of + min(static_cast<int>(threadIdx.x), count - 1) * kGroupStride<kHeadDim>);
+    m = load_now(m_of + min(static_cast<int>(threadIdx.x), count - 1) * kStride);
 #pragma unroll
     for (int i = 0; i < kMergeBatch; ++i) {
-      part[i] = i < count ? load_now(part_of + i * kGroupStride<kHeadDim>) : -0.0f;
+      part[i] = i < count ? load_now(part_of + i * kStride) : -0.0f;
     }
   }
   /// How this lane's group joins all groups before it, whose largest score is m_before.
@@ -85,11 +84,12 @@ struct MergeBatch {
 /// Grid: (num_kv_heads times the slices of a head, pairs of a block, num_seqs * blocks); 32
 /// threads. A slice is kMergeElements elements. Blocks that see one group have their result
 /// already.
-template <int kHeadDim, bool kWindow>
+template <bool kWindow, class Partial>
 __global__ void __launch_bounds__(32)
-    merge_groups_kernel(Queries queries, const PartialGroup<kHeadDim>* partials, int max_groups,
+    merge_groups_kernel(Queries queries, const Partial* partials, int max_groups,
                         int blocks_per_seq, int pairs_per_block) {
   let_successors_start();
+  constexpr int kHeadDim = Partial::kElements;
   constexpr int kSlices = (kHeadDim + kMergeElements - 1) / kMergeElements;
   const int lane = static_cast<int>(threadIdx.x);
   const int kv_head = static_cast<int>(blockIdx.x) / kSlices;
@@ -107,22 +107,22 @@ __global__ void __launch_bounds__(32)
   const int first_group = pairs.first_key(pair) / kGroupTokens;
   const int num_groups = (pairs.num_keys(pair) + kGroupTokens - 1) / kGroupTokens - first_group;
   const int64_t block = static_cast<int64_t>(blockIdx.z) * queries.num_kv_heads + kv_head;
-  const PartialGroup<kHeadDim>& group0 =
-      partials[block * max_groups + first_group - keys_begin / kGroupTokens];
-  const float* m_of = &group0.m[pair_in_block];
+  const Partial& group0 = partials[block * max_groups + first_group - keys_begin / kGroupTokens];
+  const float* m_of = group0.m_of(pair_in_block);
   const float* part_of = lane == kMergeElements
-                             ? &group0.l[pair_in_block]
-                             : &group0.acc[pair_in_block][min(element, kHeadDim - 1)];
+                             ? group0.l_of(pair_in_block)
+                             : group0.acc_of(pair_in_block, min(element, kHeadDim - 1));
 
-  MergeBatch<kHeadDim> batch, next;
+  using Batch = MergeBatch<Partial>;
+  Batch batch, next;
   next.load(m_of, part_of, num_groups);
   // The first group's sum begins here: it is multiplied by 1, and adding it to -0 keeps its bits.
   float largest = -INFINITY, sum = -0.0f;
   for (int first = 0; first < num_groups; first += kMergeBatch) {
     batch = next;
     if (first + kMergeBatch < num_groups) {
-      m_of += kMergeBatch * kGroupStride<kHeadDim>;
-      part_of += kMergeBatch * kGroupStride<kHeadDim>;
+      m_of += kMergeBatch * Batch::kStride;
+      part_of += kMergeBatch * Batch::kStride;
       next.load(m_of, part_of, num_groups - first - kMergeBatch);
     }
     batch.append_to(largest, sum);
@@ -133,25 +133,24 @@ __global__ void __launch_bounds__(32)
 }
 
 /// The place of partial results in a workspace, after its counters.
-template <int kHeadDim>
-PartialGroup<kHeadDim>* partials_of(void* workspace) {
-  return reinterpret_cast<PartialGroup<kHeadDim>*>(static_cast<unsigned int*>(workspace) +
-                                                   kWorkspaceCounters);
+template <class Partial>
+Partial* partials_of(void* workspace) {
+  return reinterpret_cast<Partial*>(static_cast<unsigned int*>(workspace) + kWorkspaceCounters);
 }
 
-template <int kHeadDim>
-void launch_merge(const Queries& queries, const Plan& plan, void* workspace, const Stream& stream) {
-  constexpr int kSlices = (kHeadDim + kMergeElements - 1) / kMergeElements;
+template <class Partial>
+void launch_merge(const Queries& queries, const Plan& plan, const Partial* partials,
+                  const Stream& stream) {
+  constexpr int kSlices = (Partial::kElements + kMergeElements - 1) / kMergeElements;
   const auto slices = static_cast<unsigned>(queries.num_kv_heads * kSlices);
   const auto blocks = static_cast<unsigned>(queries.num_seqs * plan.blocks_per_seq);
   const auto pairs =
       static_cast<unsigned>(std::min<int64_t>(plan.pairs_per_block, queries.max_pairs()));
-  const auto kernel = queries.window > 0 ? merge_groups_kernel<kHeadDim, true>
-                                         : merge_groups_kernel<kHeadDim, false>;
-  launch_dependent(kernel,
-                   {dim3(slices, pairs, blocks), dim3(32), 0, "launching the merge of attention"},
-                   stream, queries, partials_of<kHeadDim>(workspace), plan.max_groups,
-                   plan.blocks_per_seq, plan.pairs_per_block);
+  const auto kernel =
+      queries.window > 0 ? merge_groups_kernel<true, Partial> : merge_groups_kernel<false, Partial>;
+  launch_dependent(
+      kernel, {dim3(slices, pairs, blocks), dim3(32), 0, "launching the merge of attention"},
+      stream, queries, partials, plan.max_groups, plan.blocks_per_seq, plan.pairs_per_block);
 }
 
 }  // namespace kv::attention

@@ -9,9 +9,6 @@ namespace {
 
 /// Up to this number of pairs a pass has few queries, and the work is split by keys.
 constexpr int kMaxFewPairs = 4 * kPairsPerBlock;
-/// CTAs of kStream that run at once on an H200. If there are a few more groups than that, each CTA
-/// takes two: one full wave is faster than a full and a nearly empty one.
-constexpr int64_t kOneWave = 6 * kMeasuredSms;
 
 int divide_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
@@ -40,14 +37,12 @@ Plan::Plan(const Queries& queries) {
     const int64_t tokens = int64_t{queries.window} - 1 + queries.max_rows_per_seq;
     max_groups = std::min(max_groups, divide_up(tokens - 1, kGroupTokens) + 1);
   }
-  groups_per_run = 1;
   in_clusters = false;
   const int64_t groups = num_blocks * max_groups;
   if (max_pairs > kMaxFewPairs) {
     path = Path::kMany;
   } else if (groups >= kEnoughGroups) {
     path = Path::kStream;
-    if (groups > kOneWave && groups <= 2 * kOneWave) groups_per_run = 2;
   } else {
     path = Path::kSpread;
     count_blocks(kPairsPerBlock);

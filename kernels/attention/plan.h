@@ -31,7 +31,7 @@ struct Plan {
   /// The three families of kernels, a folder for each.
   enum class Path {
     kSpread,  // few queries, little K and V: a CTA for each group of keys
-    kStream,  // few queries, much K and V: a warp streams whole groups
+    kStream,  // few queries, much K and V: a warp streams a whole group
     kMany,    // many queries, a prefill: a CTA walks over all tiles
   };
   Path path;
@@ -39,7 +39,6 @@ struct Plan {
   int blocks_per_seq;      // blocks of pairs of the sequence with the most queries
   int max_groups;          // groups of keys that the queries of a sequence see, at most
   int64_t num_blocks;      // blocks of pairs, over all sequences and KV heads
-  int groups_per_run;      // groups that a CTA of kStream takes one after the other
   bool in_clusters;        // kSpread on sm_90: the groups of a block of pairs form a cluster
   size_t workspace_bytes;  // counters, then partial results; 0 if no query sees two groups. The
                            // same on every GPU, and never more with a window than without

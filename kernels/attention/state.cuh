@@ -67,9 +67,15 @@ struct PairState {
 /// A group's m, l and acc of 16 pairs in global memory, for the warp or kernel that merges groups.
 template <int kHeadDim>
 struct PartialGroup {
+  static constexpr int kElements = kHeadDim;
   float acc[kMmaPairs][kHeadDim];
   float m[kMmaPairs];
   float l[kMmaPairs];
+
+  /// For merge_groups_kernel.
+  __device__ const float* m_of(int pair) const { return &m[pair]; }
+  __device__ const float* l_of(int pair) const { return &l[pair]; }
+  __device__ const float* acc_of(int pair, int element) const { return &acc[pair][element]; }
 };
 
 }  // namespace kv::attention

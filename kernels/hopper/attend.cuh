@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "kernels/attention/head_dims.cuh"
 #include "kernels/attention/merge_groups.cuh"
 #include "kernels/hopper/runs/run_queries.cuh"
 #include "kernels/hopper/warpgroups/fp8_step_tiles.cuh"
@@ -44,44 +45,55 @@ void launch_warpgroups(const Queries& queries, const Address& address, const Str
       : launch_groups<kHeadDim, 1>(queries, tiles_of(address), stream);
 }
 
+/// Makes SMs that run the kernel use all of their L1 memory as shared memory. Otherwise they take
+/// what its CTA needs, and without a KB more no CTA of merge_groups_kernel fits beside it.
+template <class Kernel>
+bool fill_with_shared(Kernel kernel) {
+  cuda_backend::check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                           cudaSharedmemCarveoutMaxShared),
+                      "asking for all shared memory of an SM");
+  return true;
+}
+
 template <int kHeadDim, int kHeads, bool kWindow, class Address>
 void launch_runs_of_heads(const Queries& queries, const Plan& plan, const Address& address,
                           void* workspace, const Stream& stream) {
-  using Shape = RunShape<kHeads>;
-  constexpr size_t kSharedBytes =
-      sizeof(RunShared<kHeadDim, RunSlots<kHeadDim, kHeads, kHasCodes<Address>>>);
-  static_assert(Shape::kCtas * (kSharedBytes + 1024) <= 228 * 1024);
+  constexpr bool kCodes = kHasCodes<Address>;
+  constexpr size_t kSharedBytes = sizeof(RunShared<kHeadDim, RunSlots<kHeadDim, kHeads, kCodes>>);
+  static_assert(kSharedBytes <= 227 * 1024);
   const auto tiles = run_tiles_of(address, kHeads * kHeadDim);
   const auto kernel =
       run_queries_kernel<kHeadDim, kHeads, kWindow, decltype(run_tiles_of(address, 0))>;
-  [[maybe_unused]] static const bool ready = ask_for_shared(kernel, kSharedBytes);
+  [[maybe_unused]] static const bool ready =
+      ask_for_shared(kernel, kSharedBytes) && fill_with_shared(kernel);
   const int parts = queries.num_kv_heads / kHeads;
-  const int ctas = std::max(1, cuda_backend::num_sms() * Shape::kCtas / parts);
+  const int ctas = std::max(1, cuda_backend::num_sms() / parts);
   const int64_t length = (int64_t{queries.num_seqs} * plan.max_groups + ctas - 1) / ctas;
   const bool merges_apart = merges_runs_apart(plan.max_groups, length);
-  const RunWorkspace<kHeadDim> pieces{
+  const RunWorkspace<kHeadDim, kCodes> pieces{
       .counters = static_cast<unsigned int*>(workspace),
-      .partials = workspace == nullptr ? nullptr : partials_of<kHeadDim>(workspace),
+      .partials =
+          workspace == nullptr ? nullptr : partials_of<RunPartial<kHeadDim, kCodes>>(workspace),
       .max_groups = plan.max_groups,
       .merges_apart = merges_apart};
   launch_dependent(kernel,
                    {dim3(static_cast<unsigned>(ctas), static_cast<unsigned>(parts)),
-                    dim3(Shape::kThreads), kSharedBytes, "launching attention"},
+                    dim3(kRunThreads), kSharedBytes, "launching attention"},
                    stream, queries, tiles, pieces);
-  if (merges_apart) launch_merge<kHeadDim>(queries, plan, workspace, stream);
+  if (merges_apart) launch_merge(queries, plan, pieces.partials, stream);
 }
 
 /// Path kRuns.
 template <int kHeadDim, bool kWindow, class Address>
 void launch_runs_of(const Queries& queries, const Plan& plan, const Address& address,
                     void* workspace, const Stream& stream) {
-  const int heads = run_heads(queries.num_kv_heads, kHasCodes<Address>);
+  const int heads = run_heads(queries.num_kv_heads, kHeadDim);
   if (heads == 8) {
     launch_runs_of_heads<kHeadDim, 8, kWindow>(queries, plan, address, workspace, stream);
-  } else if (heads == 4) {
-    launch_runs_of_heads<kHeadDim, 4, kWindow>(queries, plan, address, workspace, stream);
-  } else if constexpr (kHasCodes<Address>) {
-    launch_runs_of_heads<kHeadDim, 2, kWindow>(queries, plan, address, workspace, stream);
+  } else if constexpr (run_heads(2, kHeadDim) > 0) {
+    heads == 4
+        ? launch_runs_of_heads<kHeadDim, 4, kWindow>(queries, plan, address, workspace, stream)
+        : launch_runs_of_heads<kHeadDim, 2, kWindow>(queries, plan, address, workspace, stream);
   }
 }
 
@@ -115,8 +127,11 @@ bool attend(const Queries& queries, const Plan& plan, const Address& address, vo
   const int tokens = address.layer().contiguous_tokens;
   switch (path_of(queries, plan, tokens, kHasCodes<Address>)) {
     case Path::kRuns:
-      queries.head_dim == 64 ? launch_runs<64>(queries, plan, address, workspace, stream)
-                             : launch_runs<128>(queries, plan, address, workspace, stream);
+      with_head_dim(queries.head_dim, [&](auto head_dim) {
+        if constexpr (run_heads(8, head_dim.value) > 0) {
+          launch_runs<head_dim.value>(queries, plan, address, workspace, stream);
+        }
+      });
       return true;
     case Path::kWarpgroups:
       return attend_many(queries, address, stream);

@@ -14,15 +14,17 @@ enum class Path {
   kWarpgroups,  // many queries, by wgmma
 };
 
-/// Limits of run_queries.cuh: most pairs of a sequence and KV head, and the KV heads of a CTA, a
-/// warp for each: 8, 4 or in FP8 2, or 0 if it does not serve this number of them.
+/// Limits of run_queries.cuh: most pairs of a sequence and KV head, and the KV heads of a CTA, 8, 4
+/// or 2, or 0 if it does not serve this shape. A CTA's part of a row must be whole parts of 128
+/// bytes.
 inline constexpr int kRunPairs = 8;
-constexpr int run_heads(int num_kv_heads, bool has_codes) {
-  if (num_kv_heads % 4 == 0) return num_kv_heads % 8 == 0 ? 8 : 4;
-  return has_codes && num_kv_heads % 2 == 0 ? 2 : 0;
+constexpr int run_heads(int num_kv_heads, int head_dim) {
+  if (head_dim != 64 && head_dim != 80 && head_dim != 96 && head_dim != 128) return 0;
+  if (num_kv_heads % 8 == 0) return 8;
+  if (head_dim % 64 != 0) return 0;
+  if (num_kv_heads % 4 == 0) return 4;
+  return num_kv_heads % 2 == 0 ? 2 : 0;
 }
-/// CTAs of it on an SM.
-constexpr int run_ctas(int heads) { return 8 / heads; }
 /// The last warp of a sequence merges its groups, unless there are many more of them than in a run,
 /// which has `length`. Then a launch of its own merges.
 constexpr bool merges_runs_apart(int max_groups, int64_t length) { return max_groups > 8 * length; }

@@ -78,12 +78,6 @@ TEST_CASE("attention plan: every block of pairs that is spread has a counter") {
   }
 }
 
-TEST_CASE("attention plan: a little more than one wave is made one") {
-  CHECK(plan_of(1, 1, 24 * 1024).groups_per_run == 1);  // 768 groups
-  CHECK(plan_of(1, 1, 32 * 1024).groups_per_run == 2);  // 1,024
-  CHECK(plan_of(64, 1, 4096).groups_per_run == 1);      // 8,192
-}
-
 TEST_CASE("attention plan: on Hopper large batches and long sequences are cut into runs") {
   CHECK(on_hopper(64, 1, 4096) == OnHopper::kRuns);
   CHECK(on_hopper(16, 4, 4096) == OnHopper::kRuns);  // 8 pairs
@@ -100,12 +94,14 @@ TEST_CASE("attention plan: on Hopper large batches and long sequences are cut in
   CHECK(on_hopper(1, 1, 34 * 1024) == OnHopper::kNone);  // 68 runs of two groups
 }
 
-TEST_CASE("attention plan: runs of multiples of 4 KV heads, and behind a window") {
+TEST_CASE("attention plan: runs of an even number of KV heads, and of windows") {
   for (const int kv_heads : {1, 2, 3, 4, 6, 8, 12, 16}) {
     Queries queries = queries_of(64, 1, 4096, 24);
     queries.num_kv_heads = kv_heads;
     CAPTURE(kv_heads);
-    CHECK(on_hopper(queries) == (kv_heads % 4 == 0 ? OnHopper::kRuns : OnHopper::kNone));
+    CHECK(on_hopper(queries) == (kv_heads % 2 == 0 ? OnHopper::kRuns : OnHopper::kNone));
+    queries.head_dim = 96;
+    CHECK(on_hopper(queries) == (kv_heads % 8 == 0 ? OnHopper::kRuns : OnHopper::kNone));
   }
   Queries behind = queries_of(64, 1, 4096);
   behind.window = 1024;
@@ -120,6 +116,8 @@ TEST_CASE("attention plan: what the kernels for Hopper do not serve goes to the 
   CHECK(on_hopper(many, 1) == OnHopper::kWarpgroups);
   many.head_dim = much.head_dim = 80;
   CHECK(on_hopper(many) == OnHopper::kNone);
+  CHECK(on_hopper(much) == OnHopper::kRuns);
+  much.head_dim = 32;
   CHECK(on_hopper(much) == OnHopper::kNone);
   many.head_dim = much.head_dim = 64;
   many.window = 1000;

@@ -9,7 +9,7 @@ namespace {
 
 __global__ void pieces_kernel(kv::attention::Queries queries, PieceOfCta* pieces, int* count) {
   const kv::hopper::Run run(queries);
-  kv::hopper::for_each_piece(queries, run, [&](const kv::hopper::Piece& piece) {
+  kv::hopper::for_each_piece<1>(queries, run, 0, [&](const kv::hopper::Piece& piece, int) {
     if (threadIdx.x > 0) return;
     pieces[atomicAdd(count, 1)] = {.cta = static_cast<int>(blockIdx.x),
                                    .seq = piece.seq,

@@ -30,6 +30,12 @@ __device__ inline uint32_t widen_pair(uint32_t word, uint32_t widening) {
   return widen(permute_bytes<(kPair == 0 ? 0x9180 : 0xB3A2)>(word, 0), widening);
 }
 
+/// Code kIndex of each half of a word, whose halves have two codes of a key each.
+template <int kIndex>
+__device__ inline uint32_t widen_both(uint32_t word, uint32_t widening) {
+  return widen(permute_bytes<0xA280 + 0x1111 * kIndex>(word, 0), widening);
+}
+
 /// The eight codes of two words, which are of one key.
 __device__ inline uint4 widen_eight(uint32_t a, uint32_t b, uint32_t widening) {
   return {widen_pair<0>(a, widening), widen_pair<1>(a, widening), widen_pair<0>(b, widening),

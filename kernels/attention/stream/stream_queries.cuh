@@ -1,9 +1,9 @@
 #pragma once
 
 // Attention for few queries of a sequence over much K and V. A CTA is one warp; it streams the K
-// and V of a run of groups through shared memory, a tile at a time. Warps do not wait for each
-// other. Six such CTAs share an SM of an H200: while one of them computes, the copies of the other
-// five are in flight. A second, small kernel merges the groups (merge_groups.cuh).
+// and V of a group through shared memory, a tile at a time. Warps do not wait for each other. Six
+// such CTAs share an SM of an H200: while one of them computes, the copies of the other five are in
+// flight. A second, small kernel merges the groups (merge_groups.cuh).
 //
 // Floor: K and V of every token read once, 2 seq_len num_kv_heads head_dim 2 bytes per sequence.
 
@@ -61,15 +61,15 @@ __device__ inline void leave_partial(const LaneState<kHeadDim>& group, int h,
   }
 }
 
-/// Grid: (num_kv_heads, runs of groups of the longest sequence, num_seqs * blocks of 8 kHalves
-/// pairs); 32 threads, lanes as in LaneState. Neighbouring CTAs read neighbouring heads of the same
-/// tokens. A sequence of one group gets its result here. Otherwise each group's partial result goes
-/// to partials[num_seqs * blocks, num_kv_heads, max_groups], counted from the first group that the
+/// Grid: (num_kv_heads, groups of the longest sequence, num_seqs * blocks of 8 kHalves pairs); 32
+/// threads, lanes as in LaneState. Neighbouring CTAs read neighbouring heads of the same tokens. A
+/// sequence of one group gets its result here. Otherwise each group's partial result goes to
+/// partials[num_seqs * blocks, num_kv_heads, max_groups], counted from the first group that the
 /// block sees.
 template <int kHeadDim, int kHalves, bool kWindow, class Address>
 __global__ void __launch_bounds__(32, 1)
     stream_queries_kernel(Queries queries, Address address, PartialGroup<kHeadDim>* partials,
-                          int max_groups, int blocks_per_seq, int groups_per_run) {
+                          int max_groups, int blocks_per_seq) {
   let_successors_start();
   constexpr int kPairs = 8 * kHalves;
   auto* const shared_bytes = kv::dynamic_shared<unsigned char>();
@@ -83,33 +83,29 @@ __global__ void __launch_bounds__(32, 1)
   const int keys_begin = pairs.first_key(first_pair), keys_end = pairs.num_keys(last_pair);
   const int all_see_from = pairs.first_key(last_pair);
   const int first_group = keys_begin / kGroupTokens;
-  const int run_groups = first_group + static_cast<int>(blockIdx.y) * groups_per_run;
-  const int run_end = min((run_groups + groups_per_run) * kGroupTokens, keys_end);
-  const int run_begin = max(run_groups * kGroupTokens, keys_begin / kTileTokens * kTileTokens);
-  if (first_pair > last_pair || run_begin >= keys_end) {
+  const int index = static_cast<int>(blockIdx.y);
+  const int group_begin = (first_group + index) * kGroupTokens;
+  const int begin = max(group_begin, keys_begin / kTileTokens * kTileTokens);
+  const int end = min(group_begin + kGroupTokens, keys_end);
+  if (first_pair > last_pair || begin >= keys_end) {
     wait_for_predecessors();
     return;
   }
 
-  StreamCopies copies(shared, address.rows(seq, kv_head), keys_begin, run_end);
-  copies.find_rows(run_begin);
+  StreamCopies copies(shared, address.rows(seq, kv_head), keys_begin, end);
+  copies.find_rows(begin);
   // Tokens of earlier passes were written before this pass began; its own rows come later.
-  const bool early = min(run_begin + kTileTokens, run_end) <= num_earlier_tokens(pairs);
+  const bool early = min(begin + kTileTokens, end) <= num_earlier_tokens(pairs);
   if (!early) wait_for_predecessors();
-  copies.start_k(run_begin);
-  copies.start_v(run_begin);
+  copies.start_k(begin);
+  copies.start_v(begin);
   if (early) wait_for_predecessors();
 
   const LanePairs<kHeadDim, kHalves> mine(queries, pairs, first_pair, last_pair);
-  const bool one_group = same_group(keys_begin, keys_end - 1);
-  partials += (static_cast<int64_t>(blockIdx.z) * gridDim.x + kv_head) * max_groups;
-
   LaneState<kHeadDim> group[kHalves];
-  for (int tile_begin = run_begin; tile_begin < run_end; tile_begin += kTileTokens) {
+  for (auto& of_pair : group) of_pair.begin();
+  for (int tile_begin = begin; tile_begin < end; tile_begin += kTileTokens) {
     const int next = tile_begin + kTileTokens;
-    if (tile_begin == run_begin || tile_begin % kGroupTokens == 0) {
-      for (auto& of_pair : group) of_pair.begin();
-    }
     copies.find_rows(next);
     int before[2], visible[2];
 #pragma unroll
@@ -129,24 +125,20 @@ __global__ void __launch_bounds__(32, 1)
     weigh_two_columns_at_a_time<kHeadDim, kHalves>(shared, p, group);
     __syncwarp();  // all lanes have read V
     copies.start_v(next);
-
-    if (next % kGroupTokens != 0 && next < run_end) continue;
-    const int index = tile_begin / kGroupTokens;
-#pragma unroll
-    for (int h = 0; h < kHalves; ++h) {
-      group[h].l = quad_sum(group[h].l);
-      if (!one_group && mine.num_keys[h] > index * kGroupTokens && before[h] < kTileTokens) {
-        leave_partial<kHeadDim>(group[h], h, partials[index - first_group]);
-      }
-    }
   }
-
   wait_for_copies<0>();
-  if (!one_group) return;
+
+  const bool one_group = same_group(keys_begin, keys_end - 1);
+  partials += (static_cast<int64_t>(blockIdx.z) * gridDim.x + kv_head) * max_groups + index;
 #pragma unroll
   for (int h = 0; h < kHalves; ++h) {
-    if (mine.num_keys[h] == 0) continue;
-    store_result<kHeadDim>(group[h], out_row(queries, pairs, mine.pair[h]));
+    group[h].l = quad_sum(group[h].l);
+    if (!one_group && mine.num_keys[h] > group_begin && mine.first_key[h] < end) {
+      leave_partial<kHeadDim>(group[h], h, *partials);
+    }
+    if (one_group && mine.num_keys[h] > 0) {
+      store_result<kHeadDim>(group[h], out_row(queries, pairs, mine.pair[h]));
+    }
   }
 }
 

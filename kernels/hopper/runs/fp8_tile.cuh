@@ -4,9 +4,6 @@
 // hold pairs as in two_pairs.cuh. The operands are the bf16 numbers that the codes stand for, so
 // the bits are those of bf16 over these numbers.
 //
-// TMA has written the codes as 16 swizzled rows of 128 bytes (kSwizzledRowBytes). A row holds two
-// heads of 64; the second one begins at piece 4.
-//
 // A slot may be given back when its loads are complete. loaded() combines a word of each load: the
 // load's other words arrive with it.
 
@@ -25,16 +22,17 @@ struct KeyCodes {
   uint32_t scale_a, scale_b;
   uint32_t scales_of_v;  // keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9
 
-  /// scales: [K, V][16].
-  __device__ KeyCodes(const unsigned char* rows, int first_piece, const uint8_t* scales) {
+  /// at(row, piece): the piece in shared memory. scales: [K, V][16].
+  template <class At>
+  __device__ KeyCodes(const At& at, const uint8_t* scales) {
     const int lane = static_cast<int>(threadIdx.x) % 32, quad = lane / 4, t = lane % 4;
-    const unsigned char* const row = rows + lane % 16 * kSwizzledRowBytes;
 #pragma unroll
     for (int i = 0; i < kSteps; i += 2) {  // ldmatrix gives lane 4 quad + t four codes of its rows
       uint32_t words[4];
-      load_matrices(words, row + ((first_piece + i + lane / 16) ^ lane % 8) * 16);
+      load_matrices(words, at(lane % 16, min(i + lane / 16, kSteps - 1)));
       a[i] = words[0];
       b[i] = words[1];
+      if (i + 1 == kSteps) break;
       a[i + 1] = words[2];
       b[i + 1] = words[3];
     }
@@ -57,61 +55,53 @@ struct KeyCodes {
   }
 };
 
-/// A quarter's V: kHeadDim / 8 elements of keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9.
+/// A quarter's V: codes 2 quad and 2 quad + 1 of each 16, of two keys in a word.
 template <int kHeadDim>
 struct ValueCodes {
-  static constexpr int kWords = kHeadDim / 32;
-  struct alignas(4 * kWords) Words {
-    uint32_t x[kWords];
-  };
-  Words keys[4];
+  static constexpr int kSteps = kRowSteps<kHeadDim>;
+  uint32_t low[kSteps], high[kSteps];  // keys 2 t and 2 t + 1; keys 2 t + 8 and 2 t + 9
 
-  __device__ ValueCodes(const unsigned char* rows, int first_piece) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, quad = lane / 4, t = lane % 4;
-    const int piece = first_piece + quad * kWords / 4, part = quad * kWords % 4 * 4;
+  /// at: KeyCodes's.
+  template <class At>
+  __device__ explicit ValueCodes(const At& at) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-    for (int x = 0; x < 4; ++x) {
-      const int key = 2 * t + x % 2 + x / 2 * 8;
-      keys[x] = *reinterpret_cast<const Words*>(rows + key * kSwizzledRowBytes +
-                                                (piece ^ key % 8) * 16 + part);
+    for (int i = 0; i < kSteps; i += 2) {
+      uint32_t words[4];
+      load_transposed(words, shared_address(at(lane % 16, min(i + lane / 16, kSteps - 1))));
+      low[i] = words[0];
+      high[i] = words[1];
+      if (i + 1 == kSteps) break;
+      low[i + 1] = words[2];
+      high[i + 1] = words[3];
     }
   }
   __device__ uint32_t loaded() const {
-    return keys[0].x[0] ^ keys[1].x[0] ^ keys[2].x[0] ^ keys[3].x[0];
+    uint32_t x = 0;
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) x ^= low[i];
+    return x;
   }
 };
-
-/// One step of P V: elements kIndex and kIndex + 1 of the four keys' words.
-template <int kIndex>
-__device__ inline void weigh_word(float (&acc)[4], uint32_t k0, uint32_t k1, uint32_t k8,
-                                  uint32_t k9, const uint32_t (&widenings)[2],
-                                  const uint32_t (&p)[2]) {
-  mma_step(acc, widen_two_keys<kIndex>(k0, k1, widenings[0]),
-           widen_two_keys<kIndex + 1>(k0, k1, widenings[0]),
-           widen_two_keys<kIndex>(k8, k9, widenings[1]),
-           widen_two_keys<kIndex + 1>(k8, k9, widenings[1]), p[0], p[1]);
-}
 
 /// Adds P V of a quarter, of whose keys begin .. end - 1 count. `scales`: KeyCodes::scales_of_v. p:
 /// operand B of the step.
 template <int kHeadDim>
-__device__ inline void weigh_quarter(const ValueCodes<kHeadDim>& v, uint32_t scales, int begin,
-                                     int end, const uint32_t (&p)[2], TwoPairs<kHeadDim>& group) {
+__device__ inline void weigh_codes(const ValueCodes<kHeadDim>& v, uint32_t scales, int begin,
+                                   int end, const uint32_t (&p)[2],
+                                   TwoPairs<kRowSteps<kHeadDim>>& group) {
   const int t = static_cast<int>(threadIdx.x) % 4;
   uint32_t widenings[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const int key = 2 * t + 8 * h;
-    widenings[h] = widening_of_two(scales >> 16 * h);
     // Other keys get factor 0, because 0 * NaN would be NaN whatever their scales are.
-    if (key + 1 >= end) widenings[h] = key >= end ? 0 : widenings[h] & 0xFFFF;
-    if (key < begin) widenings[h] = key + 1 < begin ? 0 : widenings[h] & 0xFFFF0000;
+    widenings[h] = widening_of_two(scales >> 16 * h) & mask_of_keys(2 * t + 8 * h, begin, end);
   }
 #pragma unroll
-  for (int j = 0; j < ValueCodes<kHeadDim>::kWords; ++j) {
-    const auto word = [&](int x) { return v.keys[x].x[j]; };
-    weigh_word<0>(group.acc[2 * j], word(0), word(1), word(2), word(3), widenings, p);
-    weigh_word<2>(group.acc[2 * j + 1], word(0), word(1), word(2), word(3), widenings, p);
+  for (int i = 0; i < kRowSteps<kHeadDim>; ++i) {
+    mma_step(group.acc[i], widen_both<0>(v.low[i], widenings[0]),
+             widen_both<1>(v.low[i], widenings[0]), widen_both<0>(v.high[i], widenings[1]),
+             widen_both<1>(v.high[i], widenings[1]), p[0], p[1]);
   }
 }
 

@@ -6,8 +6,9 @@
 // All groups of keys of a pass, sequence by sequence, are cut into runs of equal length, one for
 // each CTA; the CTAs of some KV heads are on the GPU all at once. A CTA has a warp for each of its
 // KV heads, and warps that copy 16 tokens of all of them with one instruction. So it keeps a ring
-// of slots in flight, and the computing warps never look up a row. Most groups are merged into the
-// result of their sequence by the warp that computed them.
+// of slots in flight, and the computing warps never look up a row. With fewer than eight KV heads
+// its warps are several teams, each with slots of its own, which take the run's groups in turn.
+// Most groups are merged into the result of their sequence by the warp that computed them.
 //
 // Codes in FP8 pass through the same slots, and the computing warps widen them.
 
@@ -52,33 +53,35 @@ inline CodedRunTiles run_tiles_of(const Fp8Blocks& address, int elements) {
 
 #if KV_WARPGROUPS
 
-/// A copying warp: it fills every kCopyWarps-th slot of the ring.
+/// A copying warp: it fills every kCopyWarps-th slot of its team's ring.
 template <int kHeadDim, int kHeads, class Tiles>
 class RunCopies {
  public:
   using Slots = RunSlots<kHeadDim, kHeads, Tiles::kHasCodes>;
   using Shared = RunShared<kHeadDim, Slots>;
-  static constexpr int kCopyWarps = RunShape<kHeads>::kCopyWarps;
+  static constexpr int kTeams = Slots::kTeams, kCopyWarps = Slots::kCopyWarps;
   static_assert(kQuarters % kCopyWarps == 0 && Slots::kSlots >= kCopyWarps);
-  __device__ RunCopies(Shared& shared, const Tiles& tiles, int first_head, int warp)
-      : shared_(shared), tiles_(tiles), first_head_(first_head), warp_(warp) {
+  __device__ RunCopies(Shared& shared, const Tiles& tiles, int first_head, int team, int warp)
+      : shared_(shared), tiles_(tiles), first_head_(first_head), team_(team), warp_(warp) {
     ring_.next(warp);
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy_));
   }
-  __device__ void copy_piece(const Piece& piece) {
+  /// Copies every kTeams-th group of the piece, from group `first` on.
+  __device__ void copy_piece(const Piece& piece, int first) {
     const auto rows = tiles_.address.rows(piece.seq, 0);
-    const int begin = piece.keys_begin, end = min(piece.token(piece.end), piece.seq_len);
+    const int begin = piece.keys_begin;
     // Each lane has the row of one sixteenth of a group's tokens, looked up one group ahead. Tokens
     // before the first one that is seen may be in nobody's block.
     const auto row_of = [&](int group) {
-      const int token = group + kQuarterTokens * (lane_ % 16);
+      const int token = piece.token(group) + kQuarterTokens * (lane_ % 16);
       const int there = min(max(token, begin), piece.seq_len - 1);
       return rows.row_of(there) - (there - token);
     };
-    int next_row = row_of(piece.token(piece.begin));
-    for (int group = piece.token(piece.begin); group < end; group += kGroupTokens) {
-      const int row = next_row, group_end = min(group + kGroupTokens, end);
-      next_row = row_of(group + kGroupTokens);
+    int next_row = row_of(first);
+    for (int g = first; g < piece.end; g += kTeams) {
+      const int row = next_row, group = piece.token(g);
+      const int group_end = min(group + kGroupTokens, piece.seq_len);
+      next_row = row_of(g + kTeams);
       for (int tile = max(group, begin / kTileTokens * kTileTokens); tile < group_end;
            tile += kTileTokens) {
         // Tokens of earlier passes were written before this pass began; its own rows come later.
@@ -102,19 +105,19 @@ class RunCopies {
       const int token = tile + kQuarterTokens * i;
       const int row = __shfl_sync(kFullWarp, rows, token / kQuarterTokens % 16);
       const bool here = token < piece.seq_len && token + kQuarterTokens > piece.keys_begin;
-      uint64_t* const full = &shared_.full[ring_.slot];
-      wait_for_phase(&shared_.empty[ring_.slot], ring_.phase ^ 1);  // not in the first round
+      uint64_t* const full = &shared_.full[team_][ring_.slot];
+      wait_for_phase(&shared_.empty[team_][ring_.slot], ring_.phase ^ 1);  // not in the first round
       if (lane_ == 0) {
         expect_bytes(full, !here ? 0 : is_k ? Slots::kBytes + Slots::kScaleBytes : Slots::kBytes);
         if (here) {
           const int part = first_head_ * Slots::kHeadBytes / kSwizzledRowBytes;
-          copy_box_once(shared_.slots.parts[ring_.slot], is_k ? tiles_.maps.k : tiles_.maps.v, 0,
-                        row, part, full);
+          copy_box_once(shared_.slots[team_].parts[ring_.slot],
+                        is_k ? tiles_.maps.k : tiles_.maps.v, 0, row, part, full);
         }
         if constexpr (Slots::kHasCodes) {
           if (here && is_k) {
             const int shift = tiles_.address.shift;
-            copy_box_once(shared_.scales[ring_.slot].of_head, tiles_.scales,
+            copy_box_once(shared_.scales[team_][ring_.slot].of_head, tiles_.scales,
                           row & ((1 << shift) - 1), 2 * first_head_, row >> shift, full);
           }
         }
@@ -136,7 +139,7 @@ class RunCopies {
   Shared& shared_;
   const Tiles& tiles_;
   const int first_head_;  // the CTA's first head
-  const int warp_;
+  const int team_, warp_;
   const int lane_ = static_cast<int>(threadIdx.x) % 32;
   uint64_t policy_;
   bool waited_ = false;
@@ -145,32 +148,40 @@ class RunCopies {
 
 #endif
 
-/// Grid: (CTAs that share the keys, num_kv_heads / kHeads), all of them on the GPU at once. Warp h
-/// < kHeads of a CTA computes its KV head h; the last warps copy. kWindow: RunOfHead's.
+/// Grid: (CTAs that share the keys, num_kv_heads / kHeads), all of them on the GPU at once. Warp w
+/// < kRunWarps of a CTA computes its KV head w % kHeads in team w / kHeads; the last warps copy.
+/// kWindow: RunOfHead's.
 template <int kHeadDim, int kHeads, bool kWindow, class Tiles>
-__global__ void __maxnreg__(RunShape<kHeads>::kRegisters)
+__global__ void __maxnreg__(kRunRegisters)
     run_queries_kernel(Queries queries, const __grid_constant__ Tiles tiles,
-                       RunWorkspace<kHeadDim> workspace) {
+                       RunWorkspace<kHeadDim, Tiles::kHasCodes> workspace) {
 #if KV_WARPGROUPS
   let_successors_start();
   prefetch_maps(tiles.maps);
   using Slots = RunSlots<kHeadDim, kHeads, Tiles::kHasCodes>;
-  using Shape = RunShape<kHeads>;
   auto& shared = *kv::dynamic_shared<RunShared<kHeadDim, Slots>>();
   init_barriers(shared);
   const Run run(queries);
   const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / 32, 0);
   const int first_head = static_cast<int>(blockIdx.y) * kHeads;
-  if (warp >= kHeads) {
-    if constexpr (Shape::kGivesRegisters) give_registers_back<Shape::kOfCopying>();
-    RunCopies<kHeadDim, kHeads, Tiles> copies(shared, tiles, first_head, warp - kHeads);
-    for_each_piece(queries, run, [&](const Piece& piece) { copies.copy_piece(piece); });
+  if (warp >= kRunWarps) {
+    give_registers_back<kOfCopying>();
+    const int team = (warp - kRunWarps) / Slots::kCopyWarps;
+    RunCopies<kHeadDim, kHeads, Tiles> copies(shared, tiles, first_head, team,
+                                              warp % Slots::kCopyWarps);
+    for_each_piece<Slots::kTeams>(queries, run, team, [&](const Piece& piece, int first) {
+      copies.copy_piece(piece, first);
+    });
     copies.wait();
   } else {
-    if constexpr (Shape::kGivesRegisters) take_registers<Shape::kOfComputing>();
+    take_registers<kOfComputing>();
     wait_for_predecessors();
-    RunOfHead<kHeadDim, Slots, kWindow> head(shared, queries, workspace, first_head + warp, warp);
-    for_each_piece(queries, run, [&](const Piece& piece) { head.attend(piece); });
+    const int team = warp / kHeads, head = warp % kHeads;
+    RunOfHead<kHeadDim, Slots, kWindow> warp_of_head(shared, queries, workspace, team,
+                                                     first_head + head, head);
+    for_each_piece<Slots::kTeams>(queries, run, team, [&](const Piece& piece, int first) {
+      warp_of_head.attend(piece, first);
+    });
   }
 #endif
 }

@@ -3,33 +3,27 @@
 // The memory of run_queries.cuh: the slots that K and V pass through, in bf16 or in FP8, and the
 // workspace for partial results.
 
-#include "kernels/attention/state.cuh"
 #include "kernels/hopper/plan.h"
-#include "kernels/hopper/warpgroup.cuh"
+#include "kernels/hopper/runs/two_pairs.cuh"
 
 namespace kv::hopper {
 
-/// Shape of a CTA that has kHeads KV heads.
-template <int kHeads>
-struct RunShape {
-  static constexpr int kCopyWarps = kHeads >= 4 ? 4 : 1;
-  static constexpr int kThreads = 32 * (kHeads + kCopyWarps);
-  static constexpr int kCtas = run_ctas(kHeads);
-  /// Copying warps give registers to computing warps, where no warpgroup has both kinds.
-  static constexpr bool kGivesRegisters = kHeads >= 4;
-  static constexpr int kOfComputing = 184, kOfCopying = 40;
-  /// Registers of a thread at launch. They leave room for the CTAs of merge_groups_kernel.
-  static constexpr int kRegisters =
-      kGivesRegisters ? (kHeads * kOfComputing + kCopyWarps * kOfCopying) / (kHeads + kCopyWarps)
-                      : 160;
-};
+/// Warps of a CTA that compute, and those that copy, which give them registers. The rest of an SM's
+/// registers is room for CTAs of merge_groups_kernel.
+inline constexpr int kRunWarps = 8, kRunCopyWarps = 4;
+inline constexpr int kRunThreads = 32 * (kRunWarps + kRunCopyWarps);
+inline constexpr int kOfComputing = 184, kOfCopying = 40;  // registers of a thread
+inline constexpr int kRunRegisters =
+    (kRunWarps * kOfComputing + kRunCopyWarps * kOfCopying) / (kRunWarps + kRunCopyWarps);
 
-/// Slots for a quarter of a tile of K or V, of kNumHeads heads. TMA writes it in parts: 16 swizzled
-/// rows of 128 bytes. In FP8 the slot of K also has the scales of both.
+/// A team's slots for a quarter of a tile of K or V, of kNumHeads heads. TMA writes it in parts: 16
+/// swizzled rows of 128 bytes. In FP8 the slot of K also has the scales of both.
 template <int kHeadDim, int kNumHeads, bool kFp8>
 struct RunSlots {
   static constexpr bool kHasCodes = kFp8;
   static constexpr int kHeads = kNumHeads;
+  /// Teams of a CTA, with a warp for each head: they take the groups of its run in turn.
+  static constexpr int kTeams = kRunWarps / kHeads, kCopyWarps = kRunCopyWarps / kTeams;
   static constexpr int kHeadBytes = kHeadDim * (kFp8 ? 1 : 2);
   static constexpr int kParts = kHeads * kHeadBytes / kSwizzledRowBytes;
   static constexpr int kPartBytes = kQuarterTokens * kSwizzledRowBytes;
@@ -43,27 +37,28 @@ struct RunSlots {
   };
   alignas(kSwizzleBytes) unsigned char parts[kSlots][kParts][kPartBytes];
 
-  /// A head's first part, and the number of its first piece of 16 bytes there.
-  __device__ const unsigned char* of_head(int slot, int head) const {
-    return parts[slot][head * kHeadBytes / kSwizzledRowBytes];
+  /// Piece `piece` (16 bytes) of a head's part of a row.
+  __device__ const unsigned char* at(int slot, int head, int row, int piece) const {
+    const int of_row = head * kHeadBytes / 16 + piece;
+    return parts[slot][of_row / 8] + row * kSwizzledRowBytes + (of_row % 8 ^ row % 8) * 16;
   }
-  __device__ static int first_piece(int head) { return head * kHeadBytes % kSwizzledRowBytes / 16; }
 };
 
 template <int kHeadDim, class Slots>
 struct RunShared {
-  static constexpr int kSlots = Slots::kSlots, kHeads = Slots::kHeads;
-  Slots slots;
-  typename Slots::SlotScales scales[Slots::kHasCodes ? kSlots : 1];
-  float4 result[kHeadDim / 16][32 * Slots::kHeads];  // TwoPairs::acc, each lane's own
-  uint64_t full[kSlots], empty[kSlots];
+  static constexpr int kSlots = Slots::kSlots, kHeads = Slots::kHeads, kTeams = Slots::kTeams;
+  Slots slots[kTeams];
+  typename Slots::SlotScales scales[kTeams][Slots::kHasCodes ? kSlots : 1];
+  RunPartial<kHeadDim, Slots::kHasCodes> results[kHeads];  // of the groups so far
+  uint64_t full[kTeams][kSlots], empty[kTeams][kSlots];
+  uint64_t turn[kTeams][kHeads];  // at which a team may add its group to the result
 };
 
 /// The partial results of each sequence and KV head, and counts of finished pieces.
-template <int kHeadDim>
+template <int kHeadDim, bool kCodes>
 struct RunWorkspace {
   unsigned int* counters;  // [num_seqs, num_kv_heads] finished pieces, zero before and after
-  PartialGroup<kHeadDim>* partials;  // [num_seqs, num_kv_heads, max_groups]
+  RunPartial<kHeadDim, kCodes>* partials;  // [num_seqs, num_kv_heads, max_groups]
   int max_groups;
   bool merges_apart;  // all groups are left in `partials`, for merge_groups_kernel
 };
@@ -74,9 +69,12 @@ struct RunWorkspace {
 template <class Shared>
 __device__ inline void init_barriers(Shared& shared) {
   if (threadIdx.x == 0) {
-    for (int i = 0; i < Shared::kSlots; ++i) {
-      init_mbarrier(&shared.full[i], 1);
-      init_mbarrier(&shared.empty[i], Shared::kHeads);
+    for (int team = 0; team < Shared::kTeams; ++team) {
+      for (int i = 0; i < Shared::kSlots; ++i) {
+        init_mbarrier(&shared.full[team][i], 1);
+        init_mbarrier(&shared.empty[team][i], Shared::kHeads);
+      }
+      for (uint64_t& turn : shared.turn[team]) init_mbarrier(&turn, 1);
     }
     publish_barriers();
   }

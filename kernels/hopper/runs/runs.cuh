@@ -112,13 +112,18 @@ struct Piece {
   }
 };
 
-/// Calls f(piece) for each of the run's pieces.
-template <class F>
-__device__ inline void for_each_piece(const Queries& queries, const Run& run, const F& f) {
-  int seq_begin = run.seq_begin;
+/// Calls f(piece, first) for each of the run's pieces that has a group of `team`'s, `first`. A
+/// run's groups are dealt out to the teams in turn.
+template <int kTeams, class F>
+__device__ inline void for_each_piece(const Queries& queries, const Run& run, int team,
+                                      const F& f) {
+  static_assert((kTeams & (kTeams - 1)) == 0);
+  int seq_begin = run.seq_begin, groups = 0;  // of the run so far
   for (int seq = run.seq; seq_begin < run.end; ++seq) {
     const Piece piece(queries, run, seq, seq_begin);
-    if (piece.begin < piece.end) f(piece);
+    const int first = piece.begin + ((team - groups) & (kTeams - 1));
+    if (first < piece.end) f(piece, first);
+    groups += max(piece.end - piece.begin, 0);
     seq_begin += run.length_of_seq(queries, seq);
   }
 }

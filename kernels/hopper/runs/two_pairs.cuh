@@ -5,23 +5,41 @@
 // Lane 4 quad + t has pairs 2 t and 2 t + 1 (c = 0, 1):
 //
 //   scores     keys quad and quad + 8 of a quarter: s[c], s[2 + c]
-//   output     elements first + 2 i and first + 2 i + 1, first = head_dim / 8 quad: acc[i][c],
-//              acc[i][2 + c]
+//   output     two elements of each 16, which element_of() names: acc[i][c], acc[i][2 + c]
 
 #include "kernels/attention/state.cuh"
 #include "kernels/hopper/warpgroup.cuh"
-
-#if KV_WARPGROUPS
 
 namespace kv::hopper {
 
 using namespace attention;
 
-/// m, l and acc of the lane's two pairs after some keys. While a group's tiles add up, l is the
-/// part of the lane t of fragments.cuh.
-template <int kHeadDim>
+/// The state of eight pairs after some groups, in shared or global memory.
+template <int kHeadDim, bool kCodes>
+struct RunPartial {
+  static constexpr int kElements = kHeadDim;
+  struct Couple {                  // pairs 2 t and 2 t + 1
+    float4 sums;                   // TwoPairs::sums()
+    float4 unused;                 // so that in shared memory the t of a quad have different banks
+    float4 acc[kHeadDim / 16][8];  // [i][quad]: TwoPairs::four(i)
+  };
+  Couple of[4];
+
+  /// For merge_groups_kernel.
+  __device__ const float* m_of(int pair) const { return &of[pair / 2].sums.x + pair % 2; }
+  __device__ const float* l_of(int pair) const { return m_of(pair) + 2; }
+  __device__ const float* acc_of(int pair, int element) const {
+    const int e = element % 16, quad = kCodes ? e / 2 : e % 8, half = kCodes ? e % 2 : e / 8;
+    return &of[pair / 2].acc[element / 16][quad].x + 2 * half + pair % 2;
+  }
+};
+
+#if KV_WARPGROUPS
+
+/// m, l and acc of two pairs after some keys: two elements of each of kSteps 16. While a group's
+/// tiles add up, l is the part of the lane t of fragments.cuh.
+template <int kSteps>
 struct TwoPairs {
-  static constexpr int kSteps = kHeadDim / 16;
   float m[2], l[2];
   float acc[kSteps][4];
 
@@ -39,20 +57,48 @@ struct TwoPairs {
       x += __shfl_xor_sync(kFullWarp, x, 16);
     }
   }
+  /// In memory: m, m, l and l, and acc[i].
+  __device__ float4 sums() const { return {m[0], m[1], l[0], l[1]}; }
+  __device__ float4 four(int i) const { return {acc[i][0], acc[i][1], acc[i][2], acc[i][3]}; }
+  __device__ void set_sums(const float4& x) { m[0] = x.x, m[1] = x.y, l[0] = x.z, l[1] = x.w; }
+  __device__ void set_four(int i, const float4& x) {
+    acc[i][0] = x.x, acc[i][1] = x.y, acc[i][2] = x.z, acc[i][3] = x.w;
+  }
+  /// Appends later keys.
+  __device__ void append(const TwoPairs& later) {
+    const Merge merge[2] = {Merge::of(m[0], later.m[0]), Merge::of(m[1], later.m[1])};
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      m[c] = merge[c].m;
+      l[c] = merge[c](l[c], later.l[c]);
+    }
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) acc[i][x] = merge[x % 2](acc[i][x], later.acc[i][x]);
+    }
+  }
 };
 
-/// One step's tall operand of V from 4 keys' words: elements 2 i and 2 i + 1 of keys 2 t, 2 t + 1,
-/// 2 t + 8, 2 t + 9.
-__device__ inline void weigh_step(float (&acc)[4], uint32_t k0, uint32_t k1, uint32_t k8,
-                                  uint32_t k9, const uint32_t (&p)[2]) {
-  mma_step(acc, __byte_perm(k0, k1, 0x5410), __byte_perm(k0, k1, 0x7632),
-           __byte_perm(k8, k9, 0x5410), __byte_perm(k8, k9, 0x7632), p[0], p[1]);
+/// The element of lane 4 quad + t in acc[i][2 * half] and acc[i][2 * half + 1]. ldmatrix hands out
+/// transposed V by 16 bits, which are one element or two codes.
+template <bool kCodes>
+__device__ inline int element_of(int i, int half, int quad) {
+  return 16 * i + (kCodes ? 2 * quad + half : 8 * half + quad);
 }
+
 /// An 8 x 8 matrix of 16-bit elements in a warp's registers, transposed.
 __device__ inline uint32_t transposed(uint32_t x) {
   uint32_t y;
   asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
   return y;
+}
+
+/// A mask over two keys' 16 bits, `key`'s in the lower half: ones if a key is one of begin ..
+/// end - 1.
+__device__ inline uint32_t mask_of_keys(int key, int begin, int end) {
+  return (key >= begin && key < end ? 0xFFFFu : 0) |
+         (key + 1 >= begin && key + 1 < end ? 0xFFFF0000u : 0);
 }
 
 /// Hides the keys before a pair's first one: they get p = 0, whatever K is. before[c]: number of
@@ -73,7 +119,8 @@ __device__ inline void hide_front(float (&s)[kQuarters][4], const int (&before)[
 /// keys that pair 2 t + c sees.
 template <int kHeadDim>
 __device__ inline void softmax_two_pairs(float (&s)[kQuarters][4], const int (&visible)[2],
-                                         TwoPairs<kHeadDim>& group, uint32_t (&p)[kQuarters][2]) {
+                                         TwoPairs<kHeadDim / 16>& group,
+                                         uint32_t (&p)[kQuarters][2]) {
   const int quad = static_cast<int>(threadIdx.x) % 32 / 4;
   const float scale = score_scale<kHeadDim>();
   float factor[2];
@@ -121,6 +168,6 @@ __device__ inline void softmax_two_pairs(float (&s)[kQuarters][4], const int (&v
   }
 }
 
-}  // namespace kv::hopper
-
 #endif
+
+}  // namespace kv::hopper

@@ -69,7 +69,8 @@ const std::vector<int> kUneven{1, 63, 64, 65, 255, 256, 257, 511, 513, 1000, 102
 TEST_CASE("a large uneven batch gives the bits of lesson 01" * doctest::test_suite("sweep")) {
   for (const HeadShape shape :
        {HeadShape{8, 8, 128}, HeadShape{16, 8, 128}, HeadShape{32, 8, 128}, HeadShape{64, 8, 128},
-        HeadShape{16, 8, 64}, HeadShape{32, 4, 128}, HeadShape{12, 2, 128}, HeadShape{14, 2, 64}}) {
+        HeadShape{16, 8, 64}, HeadShape{16, 8, 80}, HeadShape{32, 8, 96}, HeadShape{32, 4, 128},
+        HeadShape{12, 2, 128}, HeadShape{14, 2, 64}}) {
     CAPTURE(shape.num_heads);
     CAPTURE(shape.head_dim);
     const std::vector<Sequence> sequences = kvtest::sequences_of(shape, kUneven);

@@ -70,7 +70,8 @@ TEST_CASE("many keys of any number of KV heads" * doctest::test_suite("kernel"))
   const std::vector<HeadShape> shapes{{4, 2, 128}, {3, 3, 64}};  // it has no runs
 #else
   const std::vector<HeadShape> shapes{{4, 2, 128}, {8, 4, 128}, {16, 16, 128}, {9, 3, 128},
-                                      {4, 2, 64},  {8, 4, 64},  {16, 8, 64},   {3, 3, 64}};
+                                      {4, 2, 64},  {8, 4, 64},  {16, 8, 64},   {3, 3, 64},
+                                      {16, 8, 80}, {8, 8, 96}};
 #endif
   for (const HeadShape& shape : shapes) {
     CAPTURE(shape.head_dim);
@@ -86,7 +87,7 @@ TEST_CASE("many keys of any number of KV heads" * doctest::test_suite("kernel"))
 TEST_CASE("runs of a windowed layer, cut between a sequence's groups" *
           doctest::test_suite("kernel")) {
   for (const HeadShape& shape :
-       {HeadShape{4, 2, 128}, HeadShape{8, 4, 64}, HeadShape{16, 8, 128}}) {
+       {HeadShape{4, 2, 128}, HeadShape{8, 4, 64}, HeadShape{16, 8, 96}, HeadShape{16, 8, 128}}) {
     CAPTURE(shape.num_kv_heads);
     const Sequence a(shape, 560, 1), b(shape, 2'700, 2);
     std::vector<Part> parts(40, {&a, 1});
