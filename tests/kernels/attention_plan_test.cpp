@@ -96,7 +96,7 @@ TEST_CASE("attention plan: on Hopper large batches and long sequences are cut in
 
 TEST_CASE("attention plan: runs of an even number of KV heads, and of windows") {
   for (const int kv_heads : {1, 2, 3, 4, 6, 8, 12, 16}) {
-    Queries queries = queries_of(64, 1, 4096, 24);
+    Queries queries = queries_of(64, 1, 4096, 2 * kv_heads);
     queries.num_kv_heads = kv_heads;
     CAPTURE(kv_heads);
     CHECK(on_hopper(queries) == (kv_heads % 2 == 0 ? OnHopper::kRuns : OnHopper::kNone));
