@@ -27,12 +27,6 @@ CudaFailure failure(int code) {
   return f;
 }
 
-void check_one_line(const std::string& text) {
-  CAPTURE(text);
-  CHECK(!text.empty());
-  CHECK(text.find('\n') == std::string::npos);
-}
-
 }  // namespace
 
 TEST_CASE("no device: says where to look") {
@@ -103,10 +97,13 @@ TEST_CASE("a GPU that is taken, and an error without a line of its own") {
 
 TEST_CASE("every code gives one line, also when nothing else is known") {
   for (int code = 0; code < 1000; ++code) {
-    CudaFailure f;
-    f.code = code;
-    check_one_line(explain(f));
-    check_one_line(explain(failure(code)));
+    CudaFailure bare;
+    bare.code = code;
+    for (const CudaFailure& f : {bare, failure(code)}) {
+      CAPTURE(explain(f));
+      CHECK(!explain(f).empty());
+      CHECK(explain(f).find('\n') == std::string::npos);
+    }
   }
 }
 

@@ -10,17 +10,26 @@
 #include "lessons/14_fp8_pages/engine.h"
 #include "tests/support/windowed_model.h"
 
-TEST_CASE("each allocation fails once: no block is lost, and the next answer is right") {
-  for (const bool warm : {false, true}) {
-    const int64_t calls = kvtest::fail_each(kvtest::shipped_model(), false, warm);
+namespace {
+
+const lesson03::PagedOptions kPaged{.block_size = 8, .num_blocks = 4};
+const lesson08::ServeOptions kServe{.scheduler = {.max_tokens_per_pass = 12}};
+
+/// Each allocation fails, alone, and then with all after it: cleaning up needs none.
+template <class MakeEngine>
+void fail_each_both_ways(kv::Model& model, bool warm, const MakeEngine& make_engine) {
+  for (const bool and_all_later : {false, true}) {
+    const int64_t calls = kvtest::fail_each(model, and_all_later, warm, make_engine);
     MESSAGE(calls << " allocations");
     CHECK(calls > 50);
   }
 }
 
-TEST_CASE("each allocation fails and so do all after it: cleaning up needs none") {
+}  // namespace
+
+TEST_CASE("each allocation fails: no block is lost, and the next answer is right") {
   for (const bool warm : {false, true}) {
-    CHECK(kvtest::fail_each(kvtest::shipped_model(), true, warm) > 50);
+    fail_each_both_ways(kvtest::shipped_model(), warm, kvtest::small_engine);
   }
 }
 
@@ -30,76 +39,50 @@ TEST_CASE("a model that has not run yet fails in its first pass") {
 
 TEST_CASE("each allocation fails while guesses are taken, judged and rewound") {
   using Oracle = lesson09_test::Oracle;
-  kv::Model& model = kvtest::shipped_model();
   const auto requests = kvtest::few_requests();
-  const auto known = lesson02::make_engine(model, {})->generate(requests);
-  const auto guessing_engine = [&](kv::Model& its_model) {
+  const auto known = lesson02::make_engine(kvtest::shipped_model(), {})->generate(requests);
+  fail_each_both_ways(kvtest::shipped_model(), true, [&](kv::Model& model) {
     return std::make_unique<lesson09::LookaheadEngine>(
-        its_model, lesson03::PagedOptions{.block_size = 8, .num_blocks = 4},
-        lesson08::ServeOptions{.scheduler = {.max_tokens_per_pass = 24}},
+        model, kPaged, lesson08::ServeOptions{.scheduler = {.max_tokens_per_pass = 24}},
         lesson09::LookaheadOptions{.num_guesses = 2},
         std::make_unique<Oracle>(Oracle::Kind::kMixed, requests, known));
-  };
-  for (const bool and_all_later : {false, true}) {
-    CHECK(kvtest::fail_each(model, and_all_later, true, guessing_engine) > 50);
-  }
+  });
 }
 
 TEST_CASE("each allocation fails while layers forget, and hits are looked for in all groups") {
   const kvtest::WindowedModel windowed(6);
-  kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCpu);
-  const auto engine_with_groups = [](kv::Model& its_model) {
+  kv::Model windowed_model = kv::Model::load(windowed.folder(), kv::Device::kCpu);
+  fail_each_both_ways(windowed_model, true, [](kv::Model& model) {
     return std::make_unique<lesson10::WindowsEngine>(
-        its_model, lesson03::PagedOptions{.block_size = 8, .num_blocks = 12},
-        lesson08::ServeOptions{.scheduler = {.max_tokens_per_pass = 12}});
-  };
-  for (const bool and_all_later : {false, true}) {
-    CHECK(kvtest::fail_each(model, and_all_later, true, engine_with_groups) > 50);
-  }
+        model, lesson03::PagedOptions{.block_size = 8, .num_blocks = 12}, kServe);
+  });
 }
 
 TEST_CASE("each allocation fails while blocks are offloaded and loaded") {
-  kv::Model& model = kvtest::shipped_model();
-  const lesson03::PagedOptions paged{.block_size = 8, .num_blocks = 4};
-  const lesson08::ServeOptions serve{.scheduler = {.max_tokens_per_pass = 12}};
-  const lesson11::HostTierOptions host{.policy = lesson11::LoadPolicy::kAlways};
-  const auto with_checksums = [&](kv::Model& its_model) {
-    auto engine = std::make_unique<lesson12::FileTierEngine>(
-        its_model, paged, serve, lesson12::FileTierOptions{.host = host});
+  const lesson12::FileTierOptions tier{.host = {.policy = lesson11::LoadPolicy::kAlways}};
+  fail_each_both_ways(kvtest::shipped_model(), false, [&](kv::Model& model) {
+    auto engine = std::make_unique<lesson12::FileTierEngine>(model, kPaged, kServe, tier);
     engine->generate(kvtest::few_requests());
     const kv::Request other = kvtest::request_of(24, 4, 9);  // evicts them, so the next ones load
     engine->generate({&other, 1});
     return engine;
-  };
-  for (const bool and_all_later : {false, true}) {
-    CHECK(kvtest::fail_each(model, and_all_later, false, with_checksums) > 50);
-  }
+  });
 }
 
 TEST_CASE("each allocation fails while blocks go to a store and come back") {
-  kv::Model& model = kvtest::shipped_model();
-  const lesson03::PagedOptions paged{.block_size = 8, .num_blocks = 4};
-  const lesson08::ServeOptions serve{.scheduler = {.max_tokens_per_pass = 12}};
   const lesson13::SharedTierOptions tier{.policy = lesson11::LoadPolicy::kAlways,
                                          .run = kv::RunJobs::kAtOnce};
   lesson13::MemoryStore store;
-  const auto with_store = [&](kv::Model& its_model) {
-    return std::make_unique<lesson13::SharedTierEngine>(its_model, paged, store, serve, tier);
-  };
-  for (const bool and_all_later : {false, true}) {
-    CHECK(kvtest::fail_each(model, and_all_later, true, with_store) > 50);
-  }
+  fail_each_both_ways(kvtest::shipped_model(), true, [&](kv::Model& model) {
+    return std::make_unique<lesson13::SharedTierEngine>(model, kPaged, store, kServe, tier);
+  });
 }
 
 TEST_CASE("each allocation fails while K and V are written in FP8") {
-  kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCpu);
-  model.set_kv_format(kv::KvFormat::kFp8);
-  const auto with_fp8 = [](kv::Model& its_model) {
+  kv::Model fp8_model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCpu);
+  fp8_model.set_kv_format(kv::KvFormat::kFp8);
+  fail_each_both_ways(fp8_model, true, [](kv::Model& model) {
     return std::make_unique<lesson14::Fp8Engine>(
-        its_model, lesson03::PagedOptions{.block_size = 8, .num_blocks = 3},
-        lesson08::ServeOptions{.scheduler = {.max_tokens_per_pass = 12}});
-  };
-  for (const bool and_all_later : {false, true}) {
-    CHECK(kvtest::fail_each(model, and_all_later, true, with_fp8) > 50);
-  }
+        model, lesson03::PagedOptions{.block_size = 8, .num_blocks = 3}, kServe);
+  });
 }

@@ -25,6 +25,10 @@ json qwen3_06b() {
     "use_cache": true, "use_sliding_window": false, "vocab_size": 151936})");
 }
 
+const char* const kSizes[] = {
+    "vocab_size",          "hidden_size",         "intermediate_size", "num_hidden_layers",
+    "num_attention_heads", "num_key_value_heads", "head_dim",          "max_position_embeddings"};
+
 ModelConfig parse(const json& config) { return parse_config(config.dump(), "config.json"); }
 
 // The message after `key` has been set to `value`.
@@ -54,7 +58,7 @@ void check_refused(const std::vector<Wrong>& all) {
 
 }  // namespace
 
-TEST_CASE("config: Qwen3-0.6B is read as transformers 4 writes it") {
+TEST_CASE("config: Qwen3-0.6B is read as transformers 4 writes it, its head_dim as it says") {
   const ModelConfig c = parse(qwen3_06b());
   CHECK(c.vocab_size == 151936);
   CHECK(c.hidden_size == 1024);
@@ -62,7 +66,7 @@ TEST_CASE("config: Qwen3-0.6B is read as transformers 4 writes it") {
   CHECK(c.num_layers == 28);
   CHECK(c.num_heads == 16);
   CHECK(c.num_kv_heads == 8);
-  CHECK(c.head_dim == 128);
+  CHECK(c.head_dim == 128);  // not hidden_size / num_heads, which is legal
   CHECK(c.rms_norm_eps == 1e-6f);
   CHECK(c.rope_theta == 1e6);
   CHECK(c.tie_word_embeddings);
@@ -186,12 +190,6 @@ TEST_CASE("config: each setting of a generation that is not built is refused by 
                                             {"do_sample", true}}) == "no error");
 }
 
-TEST_CASE("config: a head_dim that is not hidden_size / num_heads is legal") {
-  json config = qwen3_06b();
-  config["head_dim"] = 80;
-  CHECK(parse(config).q_width() == 1280);
-}
-
 TEST_CASE("config: a missing key is refused by name") {
   for (const std::string key :
        {"model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
@@ -201,19 +199,20 @@ TEST_CASE("config: a missing key is refused by name") {
   }
 }
 
-TEST_CASE("config: a wrong type is refused") {
-  for (const std::string key :
-       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
-        "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
-    for (const json& value :
-         {json("1024"), json(1024.5), json(true), json::array({1024}), json::object()}) {
+TEST_CASE("config: a wrong type is refused, and so is null") {
+  for (const std::string key : kSizes) {
+    for (const json& value : {json("1024"), json(1024.5), json(true), json(nullptr),
+                              json::array({1024}), json::object()}) {
       CAPTURE(key);
       CAPTURE(value.dump());
       CHECK(contains(error_with(key, value), "config.json: \"" + key + "\" is "));
     }
   }
   check_refused({{"rms_norm_eps", "1e-6", "\"rms_norm_eps\" is \"1e-6\", wanted a number"},
+                 {"rms_norm_eps", nullptr, "\"rms_norm_eps\" is null, wanted a number"},
                  {"rope_theta", json::array(), "\"rope_theta\" is an array"},
+                 {"rope_theta", nullptr, "\"rope_theta\" is null, wanted a number"},
+                 {"rope_parameters", {{"rope_theta", nullptr}}, "\"rope_theta\" is null, wanted a"},
                  {"tie_word_embeddings", 1, "\"tie_word_embeddings\" is 1, wanted true or false"},
                  {"eos_token_id", json::array({"a"}), "\"eos_token_id\" is \"a\""},
                  {"model_type", 3, "\"model_type\" is 3"}});
@@ -221,20 +220,8 @@ TEST_CASE("config: a wrong type is refused") {
                  "found an array of 1 value"));
 }
 
-TEST_CASE("config: null is no number") {
-  for (const std::string key : {"vocab_size", "head_dim", "rms_norm_eps", "rope_theta",
-                                "max_position_embeddings", "num_hidden_layers"}) {
-    CAPTURE(key);
-    CHECK(contains(error_with(key, nullptr), "\"" + key + "\" is null, wanted "));
-  }
-  CHECK(contains(error_with("rope_parameters", {{"rope_theta", nullptr}}),
-                 "\"rope_theta\" is null, wanted a number"));
-}
-
 TEST_CASE("config: absurd sizes are refused") {
-  for (const std::string key :
-       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
-        "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
+  for (const std::string key : kSizes) {
     for (const json& value : {json(0), json(-1), json(1'000'000'000'000), json(2'147'483'648),
                               json(18'446'744'073'709'551'615u)}) {
       CAPTURE(key);
@@ -258,8 +245,6 @@ TEST_CASE("config: what is not built here is refused by name") {
   check_refused(
       {{"model_type", "llama", "\"model_type\" is \"llama\", wanted \"qwen3\": only dense"},
        {"model_type", "qwen3_moe", "\"model_type\" is \"qwen3_moe\""},
-       {"hidden_act", "gelu", "\"hidden_act\" is \"gelu\""},
-       {"attention_bias", true, "\"attention_bias\" is true"},
        {"quantization_config", {{"bits", 4}}, "\"quantization_config\" (of no named method)"},
        {"quantization_config", {{"quant_method", "fp8"}}, "(fp8), wanted weights in bf16, fp16 or"},
        {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}, "\"rope_type\" is \"yarn\""},
@@ -269,7 +254,6 @@ TEST_CASE("config: what is not built here is refused by name") {
        {"rope_parameters",
         {{"full_attention", {{"rope_type", "default"}}}},
         "\"full_attention\" is an object of 1 key, wanted no such key"}});
-  CHECK(error_with("rope_scaling", {{"rope_type", "default"}}) == "no error");
 }
 
 TEST_CASE("config: sliding windows are those of transformers' Qwen3Config") {
@@ -343,13 +327,7 @@ TEST_CASE("config: a folder without config.json is refused") {
   ::unsetenv("KV_MODEL");
 }
 
-TEST_CASE(
-    "config: a file nested 100000 deep, with 1e400, lone surrogates or a key twice is refused") {
-  const auto error = [](const std::string& text) {
-    return user_error_of([&] { parse_config(text, "config.json"); });
-  };
-  CHECK(contains(error("{\"a\":" + std::string(100'000, '[')), "nested deeper than 64"));
-  CHECK(contains(error(R"({"rope_theta": 1e400})"), "not valid JSON"));
-  CHECK(contains(error(R"({"model_type": "\ud800"})"), "not valid JSON"));
-  CHECK(contains(error(R"({"model_type": "qwen3", "model_type": "qwen3"})"), "occurs twice"));
+TEST_CASE("config: a key that occurs twice in the text of the file is refused") {
+  const std::string twice = R"({"model_type": "qwen3", "model_type": "qwen3"})";
+  CHECK(contains(user_error_of([&] { parse_config(twice, "config.json"); }), "occurs twice"));
 }

@@ -17,13 +17,9 @@ namespace {
 KvLayout parse(const json& config) { return parse_kv_layout(config.dump(), "config.json"); }
 
 json llama3_8b() {
-  return {{"model_type", "llama"},
-          {"hidden_size", 4096},
-          {"num_attention_heads", 32},
-          {"num_key_value_heads", 8},
-          {"num_hidden_layers", 32},
-          {"max_position_embeddings", 8192},
-          {"architectures", json::array({"LlamaForCausalLM"})}};
+  return json::parse(R"({"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "num_hidden_layers": 32, "max_position_embeddings": 8192,
+    "architectures": ["LlamaForCausalLM"]})");
 }
 
 json with(json config, const json& changes) {
@@ -95,13 +91,10 @@ TEST_CASE("kv_layout: windows, as each family says them") {
 }
 
 TEST_CASE("kv_layout: Gemma 3 says little, and inside text_config") {
-  const json gemma{{"model_type", "gemma3"},
-                   {"text_config",
-                    {{"model_type", "gemma3_text"},
-                     {"hidden_size", 2560},
-                     {"num_hidden_layers", 34},
-                     {"sliding_window", 1024}}},
-                   {"vision_config", {{"num_hidden_layers", 27}}}};
+  const json gemma = json::parse(R"({"model_type": "gemma3",
+    "text_config": {"model_type": "gemma3_text", "hidden_size": 2560, "num_hidden_layers": 34,
+                    "sliding_window": 1024},
+    "vision_config": {"num_hidden_layers": 27}})");
   check_shape(gemma, {34, 4, 256, 29, 1024});
   CHECK(parse(gemma).max_position_embeddings == 131072);
   json pattern = gemma;
@@ -141,14 +134,9 @@ TEST_CASE("kv_layout: what a file leaves out is its family's default") {
   check("gpt_neox", {44, 64, 96, 0, 0}, 64, 2048);
   check("gpt_oss", {36, 8, 64, 18, 128}, 64, 131072);
   // A text_config of a model that sees: Pixtral's way, and LLaVA's, which may not name its family.
-  const json pixtral{{"model_type", "llava"},
-                     {"text_config",
-                      {{"model_type", "mistral"},
-                       {"hidden_size", 5120},
-                       {"head_dim", 128},
-                       {"num_hidden_layers", 40},
-                       {"num_key_value_heads", 8},
-                       {"sliding_window", nullptr}}}};
+  const json pixtral = json::parse(R"({"model_type": "llava",
+    "text_config": {"model_type": "mistral", "hidden_size": 5120, "head_dim": 128,
+                    "num_hidden_layers": 40, "num_key_value_heads": 8, "sliding_window": null}})");
   check_shape(pixtral, {40, 8, 128, 0, 0});
   CHECK(parse(pixtral).num_heads == 32);
   for (const char* outer : {"llava", "idefics3", "smolvlm", "voxtral", "granite_speech"}) {

@@ -31,8 +31,11 @@ struct ModelDir {
 
 }  // namespace
 
-TEST_CASE("tokenize: a line in, a list out, and back") {
+TEST_CASE("tokenize: a line in, a list out, and back; of nothing, nothing") {
   const ModelDir model;
+  const Outcome nothing = run("tokenize", model.option());
+  CHECK(nothing.code == 0);
+  CHECK(nothing.out.empty());
   const std::string text = "ab c\nab\r\n\n\xC3\xA9<|end|>\nno newline at the end";
   const Outcome ids = run("tokenize", model.option(), text);
   CHECK(ids.code == 0);
@@ -50,13 +53,6 @@ TEST_CASE("tokenize: added tokens only when asked for") {
   CHECK(run("tokenize", model.option() + "--special", "a<|end|><think>\n").out == "[97,257,258]\n");
   CHECK(run("tokenize", model.option() + "--decode", "[97, 257, 258]\n").out ==
         "a<|end|><think>\n");
-}
-
-TEST_CASE("tokenize: no input, no output") {
-  const ModelDir model;
-  const Outcome result = run("tokenize", model.option());
-  CHECK(result.code == 0);
-  CHECK(result.out.empty());
 }
 
 TEST_CASE("tokenize: wrong input gives one line and exit code 2") {

@@ -149,21 +149,12 @@ TEST_CASE("safetensors: names and sizes are checked before a file is made") {
   const auto path = dir.path() / "t.safetensors";
   const TensorToWrite a{"a", "U8", {4}, "1234", 4};
   CHECK(contains(user_error_of([&] { write_safetensors(path, {a, a}); }), "there twice"));
-  CHECK(contains(user_error_of([&] {
-                   write_safetensors(path, {{"a", "U8", {4}, "12", 2}});
-                 }),
-                 "2 bytes given, wanted 4"));
-  CHECK(contains(user_error_of([&] {
-                   write_safetensors(path, {{"a", "U7", {4}, "1234", 4}});
-                 }),
-                 "unknown dtype"));
-  CHECK(contains(user_error_of([&] {
-                   write_safetensors(path, {{"a", "U8", {-4}, "1234", 4}});
-                 }),
-                 "negative extent"));
-  CHECK(contains(user_error_of([&] {
-                   write_safetensors(path, {{"\xFF", "U8", {4}, "1234", 4}});
-                 }),
-                 "not UTF-8"));
+  const auto refused = [&](const TensorToWrite& tensor, const char* said) {
+    CHECK(contains(user_error_of([&] { write_safetensors(path, {tensor}); }), said));
+  };
+  refused({"a", "U8", {4}, "12", 2}, "2 bytes given, wanted 4");
+  refused({"a", "U7", {4}, "1234", 4}, "unknown dtype");
+  refused({"a", "U8", {-4}, "1234", 4}, "negative extent");
+  refused({"\xFF", "U8", {4}, "1234", 4}, "not UTF-8");
   CHECK(files_in(dir.path()).empty());
 }

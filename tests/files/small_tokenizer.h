@@ -48,30 +48,19 @@ inline nlohmann::json small_tokenizer(
     return json{{"id", next++},    {"content", text},     {"single_word", false}, {"lstrip", false},
                 {"rstrip", false}, {"normalized", false}, {"special", special}};
   };
-  json added_tokens = json::array({added("<|end|>", true), added("<think>", false)});
-  return {{"version", "1.0"},
-          {"truncation", nullptr},
-          {"added_tokens", std::move(added_tokens)},
-          {"normalizer", {{"type", "NFC"}}},
-          {"pre_tokenizer",
-           {{"type", "Sequence"},
-            {"pretokenizers",
-             {{{"type", "Split"},
-               {"pattern", {{"Regex", kQwenPattern}}},
-               {"behavior", "Isolated"},
-               {"invert", false}},
-              {{"type", "ByteLevel"},
-               {"add_prefix_space", false},
-               {"trim_offsets", false},
-               {"use_regex", false}}}}}},
-          {"decoder", {{"type", "ByteLevel"}}},
-          {"model",
-           {{"type", "BPE"},
-            {"dropout", nullptr},
-            {"continuing_subword_prefix", ""},
-            {"end_of_word_suffix", ""},
-            {"vocab", std::move(vocab)},
-            {"merges", std::move(list)}}}};
+  json file = json::parse(R"({
+    "version": "1.0", "truncation": null, "normalizer": {"type": "NFC"},
+    "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+      {"type": "Split", "behavior": "Isolated", "invert": false},
+      {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false}]},
+    "decoder": {"type": "ByteLevel"},
+    "model": {"type": "BPE", "dropout": null, "continuing_subword_prefix": "",
+              "end_of_word_suffix": ""}})");
+  file["added_tokens"] = json::array({added("<|end|>", true), added("<think>", false)});
+  file["pre_tokenizer"]["pretokenizers"][0]["pattern"] = {{"Regex", kQwenPattern}};
+  file["model"]["vocab"] = std::move(vocab);
+  file["model"]["merges"] = std::move(list);
+  return file;
 }
 
 }  // namespace kv::testing

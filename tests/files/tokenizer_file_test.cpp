@@ -53,11 +53,8 @@ TEST_CASE("tokenizer.json: merges as strings and as pairs give the same tokenize
   CHECK(strings.encode("abc abc") == std::vector<int32_t>{257, 258});
 }
 
-TEST_CASE("tokenizer.json: a duplicate id is refused") {
+TEST_CASE("tokenizer.json: an id that another token has, or that is none, is refused") {
   CHECK(contains(error_with("/model/vocab/zz", 97), "\"zz\" has id 97, which \"a\" has too"));
-}
-
-TEST_CASE("tokenizer.json: an id that is not an integer in range is refused") {
   for (const json& id :
        {json(-1), json(1.5), json("7"), json(nullptr), json(1'000'000'000'000), json(2'097'152)}) {
     CAPTURE(id.dump());
@@ -86,13 +83,10 @@ TEST_CASE("tokenizer.json: a vocab that lacks a byte is refused") {
   CHECK(contains(error_of(file), "no token for byte 0x0a"));
 }
 
-TEST_CASE("tokenizer.json: merges that name unknown tokens are refused") {
+TEST_CASE("tokenizer.json: merges of unknown tokens, or of the wrong form, are refused") {
   check_refused({{"/model/merges/0", "q zz", "merge 0 (\"q\" + \"zz\") needs token \"zz\""},
                  {"/model/merges/0", "zz q", "needs token \"zz\""},
                  {"/model/merges/0", "q w", "needs token \"qw\""}});
-}
-
-TEST_CASE("tokenizer.json: merges of the wrong form are refused") {
   for (const json& merge : {json("ab"), json("a b c"), json(7), json::array({"a"}),
                             json::array({"a", 1}), json::array({"a", "b", "c"}), json(nullptr)}) {
     CAPTURE(merge.dump());
@@ -265,36 +259,21 @@ TEST_CASE("tokenizer_config.json: each key that changes tokens or ends is used o
 }
 
 TEST_CASE("tokenizer.json: missing parts are refused") {
-  for (const char* key : {"pre_tokenizer", "decoder", "model"}) {
+  for (const char* key : {"pre_tokenizer", "decoder", "model", "vocab", "merges"}) {
     CAPTURE(key);
     json file = small_tokenizer();
-    file.erase(key);
-    CHECK(contains(error_of(file), fmt::format("key \"{}\" is missing", key)));
-  }
-  for (const char* key : {"vocab", "merges"}) {
-    CAPTURE(key);
-    json file = small_tokenizer();
-    file["model"].erase(key);
+    if (file.erase(key) == 0) file["model"].erase(key);
     CHECK(contains(error_of(file), fmt::format("key \"{}\" is missing", key)));
   }
   json file = small_tokenizer();
   file.erase("normalizer");
   file.erase("added_tokens");
   CHECK(error_of(file) == "no error");
+  CHECK(contains(error_of(7), "wanted a JSON object"));
 }
 
 TEST_CASE("tokenizer.json: a folder without the file is refused") {
   const TempDir dir;
   CHECK(contains(user_error_of([&] { Tokenizer::load(dir.path()); }),
                  "tokenizer.json: no such file"));
-}
-
-TEST_CASE("tokenizer.json: a file nested 100000 deep, with 1e400 or lone surrogates is refused") {
-  const auto error = [](const std::string& text) {
-    return user_error_of([&] { Tokenizer::parse(text, "t"); });
-  };
-  CHECK(contains(error("{\"model\":" + std::string(100'000, '[')), "nested deeper than 64"));
-  CHECK(contains(error(R"({"model":{"vocab":{"a":1e400}}})"), "not valid JSON"));
-  CHECK(contains(error(R"({"model":{"vocab":{"\udead":1}}})"), "not valid JSON"));
-  CHECK(contains(error("7"), "wanted a JSON object"));
 }

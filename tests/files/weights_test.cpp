@@ -33,8 +33,9 @@ struct Folder {
 
 }  // namespace
 
-TEST_CASE("weights: one file is read") {
+TEST_CASE("weights: one file is read, and wins over an index") {
   Folder f;
+  f.map("s1.safetensors", "none.safetensors");
   write_safetensors(f.dir.path() / "model.safetensors", {{"w", "U8", {2}, "XY", 2}});
   const Weights weights = Weights::open(f.dir.path());
   CHECK(weights.names() == std::vector<std::string>{"w"});
@@ -55,13 +56,6 @@ TEST_CASE("weights: two shards are read, and views survive a move") {
   CHECK(std::memcmp(moved.find("b")->data, "B", 1) == 0);
   CHECK(contains(moved.where("b"), "s2.safetensors"));
   CHECK(moved.total_bytes() == 2);
-}
-
-TEST_CASE("weights: a single file wins over an index") {
-  Folder f;
-  f.map("s1.safetensors", "none.safetensors");
-  write_safetensors(f.dir.path() / "model.safetensors", {{"w", "U8", {1}, "X", 1}});
-  CHECK(Weights::open(f.dir.path()).names() == std::vector<std::string>{"w"});
 }
 
 TEST_CASE("weights: a tensor that the index does not name is not there") {
@@ -115,9 +109,7 @@ TEST_CASE("weights: an index of the wrong form is refused") {
            {"{}", "key \"weight_map\" is missing"},
            {R"({"weight_map": {}})", "names no tensor"},
            {R"({"weight_map": {"a": 1}})", "\"a\" is 1, wanted a string"},
-           {R"({"weight_map": {"a": "s1.safetensors", "a": "s1.safetensors"}})", "occurs twice"},
-           {"{\"weight_map\":" + std::string(100'000, '{'), "not valid JSON"},
-           {std::string(100'000, '['), "nested deeper than 64"}}) {
+           {R"({"weight_map": {"a": "s1.safetensors", "a": "s1.safetensors"}})", "occurs twice"}}) {
     CAPTURE(one.second);
     f.index(one.first);
     CHECK(contains(f.error(), one.second));

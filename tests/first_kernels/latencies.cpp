@@ -4,14 +4,14 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <cstring>
-#include <exception>
-#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "common/device.h"
 #include "common/error.h"
 #include "common/table.h"
+#include "programs/report.h"
+#include "programs/run_main.h"
 
 namespace {
 
@@ -41,29 +41,16 @@ void print_latencies() {
              first_kernels::seconds_of_launch() * 1e6);
 }
 
-/// Writes what tools/measured.py wants to know of a run: `--json FILE`.
-void write_device(const char* file) {
-  std::ofstream out(file);
-  out << fmt::format("{{\"device\": \"{}\"}}\n", kv::describe(kv::Device::kCuda));
-  if (!out.flush()) throw kv::UserError(fmt::format("cannot write {}", file));
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 1 && (argc != 3 || std::strcmp(argv[1], "--json") != 0)) {
-    fmt::print(stderr, "error: wanted no option, or --json FILE\n");
-    return 2;
-  }
-  if (!kv::cuda_available()) {
-    fmt::print(stderr, "error: latencies are measured on a GPU: {}\n", kv::why_no_cuda());
-    return 2;
-  }
-  try {
+  std::string json_file;
+  kv::CommandLine command("The sizes of a GPU's memories, and how long a thread waits for each.");
+  command.value("--json FILE", json_file, "where the GPU's name is written").output_file();
+  return kv::run_main(command, argc, argv, [&] {
+    if (!kv::cuda_available())
+      throw kv::DeviceError("latencies are measured on a GPU: " + kv::why_no_cuda());
     print_latencies();
-    if (argc == 3) write_device(argv[2]);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 2;
-  }
+    kv::write_json(json_file, {{"device", kv::describe(kv::Device::kCuda)}});
+  });
 }

@@ -46,21 +46,14 @@ void check_cuda(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("golden logits on CUDA: multi-head, head_dim 64, from fp32 weights") {
-  check_cuda("gqa1_dim64_fp32");
+TEST_CASE("golden logits on CUDA: every head_dim and grouping, and weights of every dtype") {
+  for (const char* name : {"gqa1_dim64_fp32", "gqa2_dim128_bf16", "gqa4_dim80_bf16",
+                           "gqa8_dim64_fp16", "gqa2_dim96_bf16", "gqa4_dim128_fp16"}) {
+    check_cuda(name);
+  }
+  check_cuda("gqa2_dim64_windows");  // a sliding window of 100 in two of three layers
 }
-TEST_CASE("golden logits on CUDA: GQA 2, head_dim 128") { check_cuda("gqa2_dim128_bf16"); }
-TEST_CASE("golden logits on CUDA: GQA 4, head_dim 80") { check_cuda("gqa4_dim80_bf16"); }
-TEST_CASE("golden logits on CUDA: GQA 8, head_dim 64, from fp16 weights") {
-  check_cuda("gqa8_dim64_fp16");
-}
-TEST_CASE("golden logits on CUDA: GQA 2, head_dim 96") { check_cuda("gqa2_dim96_bf16"); }
-TEST_CASE("golden logits on CUDA: GQA 4, head_dim 128, from fp16 weights") {
-  check_cuda("gqa4_dim128_fp16");
-}
-TEST_CASE("golden logits on CUDA: a sliding window of 100 in two of three layers") {
-  check_cuda("gqa2_dim64_windows");
-}
+
 TEST_CASE("golden logits on CUDA: the model that ships" * doctest::test_suite("sweep")) {
   check_cuda("tiny");
 }

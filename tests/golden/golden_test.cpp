@@ -63,27 +63,16 @@ void check_cpu(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("golden logits on the CPU: multi-head, head_dim 64, fp32, old config") {
-  check_cpu("gqa1_dim64_fp32");
+TEST_CASE("golden logits on the CPU: every shape, dtype and way to write a model") {
+  check_cpu("gqa1_dim64_fp32");     // multi-head, old config
+  check_cpu("gqa2_dim128_bf16");    // head_dim 128 by default, tied
+  check_cpu("gqa4_dim80_bf16");     // in three shards
+  check_cpu("gqa8_dim64_fp16");     // tied with a head in the file
+  check_cpu("gqa2_dim96_bf16");     // untied
+  check_cpu("gqa4_dim128_fp16");    // old config
+  check_cpu("gqa2_dim64_windows");  // a sliding window of 100 in two of three layers
 }
-TEST_CASE("golden logits on the CPU: GQA 2, head_dim 128 by default, bf16, tied") {
-  check_cpu("gqa2_dim128_bf16");
-}
-TEST_CASE("golden logits on the CPU: GQA 4, head_dim 80, bf16 in three shards") {
-  check_cpu("gqa4_dim80_bf16");
-}
-TEST_CASE("golden logits on the CPU: GQA 8, head_dim 64, fp16, tied with a head in the file") {
-  check_cpu("gqa8_dim64_fp16");
-}
-TEST_CASE("golden logits on the CPU: GQA 2, head_dim 96, bf16, untied") {
-  check_cpu("gqa2_dim96_bf16");
-}
-TEST_CASE("golden logits on the CPU: GQA 4, head_dim 128, fp16, old config") {
-  check_cpu("gqa4_dim128_fp16");
-}
-TEST_CASE("golden logits on the CPU: a sliding window of 100 in two of three layers") {
-  check_cpu("gqa2_dim64_windows");
-}
+
 TEST_CASE("golden logits on the CPU: the model that ships" * doctest::test_suite("sweep")) {
   check_cpu("tiny");
 }

@@ -97,17 +97,3 @@ TEST_CASE("golden tokenizer: ids decode to the text of Hugging Face and broken b
     CHECK(shown(ours.decode(widened(ids[i]))) == shown(text_of(text[i])));
   }
 }
-
-TEST_CASE("golden tokenizer: streamed pieces of any ids join to the whole text") {
-  const auto file = strings();
-  const Packed<uint16_t> ids(file, "ids", "id_offsets", "U16");
-  const kv::Tokenizer ours = tokenizer();
-  for (size_t i = 0; i < ids.size(); i += 7) {
-    CAPTURE(i);
-    kv::StreamingDecoder stream(ours);
-    std::string joined;
-    for (const int32_t id : widened(ids[i])) joined += stream.push(id);
-    joined += stream.finish();
-    CHECK(joined == ours.decode(widened(ids[i])));
-  }
-}

@@ -78,7 +78,7 @@ TEST_CASE("attention plan: every block of pairs that is spread has a counter") {
   }
 }
 
-TEST_CASE("attention plan: on Hopper large batches are cut into runs") {
+TEST_CASE("attention plan: on Hopper large batches and long sequences are cut into runs") {
   CHECK(on_hopper(64, 1, 4096) == OnHopper::kRuns);
   CHECK(on_hopper(16, 4, 4096) == OnHopper::kRuns);  // 8 pairs
   CHECK(on_hopper(16, 5, 4096) == OnHopper::kNone);  // 10
@@ -89,11 +89,14 @@ TEST_CASE("attention plan: on Hopper large batches are cut into runs") {
   Queries many_heads = queries_of(1, 1, 4096, 1064);
   many_heads.num_kv_heads = 1064;  // more than CTAs
   CHECK(on_hopper(many_heads) == OnHopper::kRuns);
+  CHECK(on_hopper(1, 1, 32 * 1024) == OnHopper::kRuns);  // 128 runs of one group
+  CHECK(on_hopper(1, 1, 20 * 1024) == OnHopper::kNone);  // 80 runs for 132 SMs
+  CHECK(on_hopper(1, 1, 34 * 1024) == OnHopper::kNone);  // 68 runs of two groups
 }
 
 TEST_CASE("attention plan: runs of an even number of KV heads, and of windows") {
   for (const int kv_heads : {1, 2, 3, 4, 6, 8, 12, 16}) {
-    Queries queries = queries_of(64, 1, 4096, 24);
+    Queries queries = queries_of(64, 1, 4096, 2 * kv_heads);
     queries.num_kv_heads = kv_heads;
     CAPTURE(kv_heads);
     CHECK(on_hopper(queries) == (kv_heads % 2 == 0 ? OnHopper::kRuns : OnHopper::kNone));
@@ -105,12 +108,6 @@ TEST_CASE("attention plan: runs of an even number of KV heads, and of windows") 
   CHECK(on_hopper(behind) == OnHopper::kRuns);  // 5 groups each
   behind.num_seqs = 16;
   CHECK(on_hopper(behind) == OnHopper::kNone);
-}
-
-TEST_CASE("attention plan: a long sequence is cut into runs, too") {
-  CHECK(on_hopper(1, 1, 32 * 1024) == OnHopper::kRuns);  // 128 runs of one group
-  CHECK(on_hopper(1, 1, 20 * 1024) == OnHopper::kNone);  // 80 runs for 132 SMs
-  CHECK(on_hopper(1, 1, 34 * 1024) == OnHopper::kNone);  // 68 runs of two groups
 }
 
 TEST_CASE("attention plan: what the kernels for Hopper do not serve goes to the others") {
@@ -161,9 +158,7 @@ TEST_CASE("attention plan: workspace is needed from the second group of keys on"
   CHECK(plan_of(4, 1, 257).workspace_bytes ==
         4 * kv::attention::kWorkspaceCounters + 4 * 8 * 2 * 16 * (128 + 2) * 4);
   CHECK(plan_of(64, 33, 4000).workspace_bytes == 0);  // many queries
-}
-
-TEST_CASE("attention plan: sizes past 2^31 are computed in 64 bits") {
+  // Past 2^31.
   CHECK(plan_of(2048, 1, 1 << 20).workspace_bytes ==
         size_t{4} * kv::attention::kWorkspaceCounters + size_t{2048} * 8 * 4096 * 16 * 130 * 4);
 }

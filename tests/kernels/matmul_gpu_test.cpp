@@ -26,6 +26,8 @@ using kvtest::inputs;
 using kvtest::Product;
 using kvtest::ProductShape;
 
+using Sizes = std::vector<std::pair<int, int>>;  // outputs, inputs
+
 double silu(double x) { return x / (1.0 + std::exp(-x)); }
 
 /// Largest error over its tolerance. Sums are fp32: at most 24 roundings of a chunk's chain and of
@@ -77,32 +79,23 @@ void check_all_rows(const ProductShape& c, std::initializer_list<int> row_counts
 }  // namespace
 
 TEST_CASE("matmul cuda: right for awkward shapes, and one row has the bits of many") {
-  for (const auto& [outputs, k] : std::vector<std::pair<int, int>>{{1, 1},
-                                                                   {7, 5},
-                                                                   {8, 8},
-                                                                   {16, 32},
-                                                                   {17, 33},
-                                                                   {100, 136},
-                                                                   {129, 1000},
-                                                                   {40, 1032},
-                                                                   {1024, 2048},
-                                                                   {72, 3072},
-                                                                   {24, 5120},
-                                                                   {65, 4100}}) {
+  const Sizes sizes{{1, 1},      {7, 5},     {8, 8},       {16, 32},   {17, 33},   {100, 136},
+                    {129, 1000}, {40, 1032}, {1024, 2048}, {72, 3072}, {24, 5120}, {65, 4100}};
+  for (const auto& [outputs, k] : sizes) {
     check_all_rows({outputs, k}, {1, 2, 3, 8, 9, 16, 17, 32, 33, 64, 65, 100, 129});
   }
 }
 
 TEST_CASE("matmul cuda: the fused norm has the bits of the separate one") {
-  for (const auto& [outputs, k] : std::vector<std::pair<int, int>>{
-           {40, 8}, {33, 20}, {48, 160}, {256, 1024}, {64, 1536}, {40, 2048}, {24, 3080}}) {
+  for (const auto& [outputs, k] :
+       Sizes{{40, 8}, {33, 20}, {48, 160}, {256, 1024}, {64, 1536}, {40, 2048}, {24, 3080}}) {
     check_all_rows({outputs, k, Epilogue::kStore, true}, {1, 2, 7, 8, 9, 20, 70});
   }
 }
 
 TEST_CASE("matmul cuda: silu of the gate times up") {
-  for (const auto& [outputs, k] : std::vector<std::pair<int, int>>{
-           {1, 8}, {12, 40}, {96, 1024}, {3072, 1024}, {40, 2048}, {136, 1111}}) {
+  for (const auto& [outputs, k] :
+       Sizes{{1, 8}, {12, 40}, {96, 1024}, {3072, 1024}, {40, 2048}, {136, 1111}}) {
     check_all_rows({outputs, k, Epilogue::kSiluMul, false}, {1, 5, 8, 9, 30, 66});
     check_all_rows({outputs, k, Epilogue::kSiluMul, true}, {1, 5, 8, 9, 30, 66});
   }
@@ -110,8 +103,7 @@ TEST_CASE("matmul cuda: silu of the gate times up") {
 
 TEST_CASE("matmul cuda: adding to the residual stream") {
   const Stream stream(Device::kCuda);
-  for (const auto& [outputs, k] :
-       std::vector<std::pair<int, int>>{{24, 64}, {1024, 2048}, {1024, 3072}, {200, 2056}}) {
+  for (const auto& [outputs, k] : Sizes{{24, 64}, {1024, 2048}, {1024, 3072}, {200, 2056}}) {
     const Product product({outputs, k, Epilogue::kAdd}, stream);
     const std::vector<float> x = inputs(product.shape, 70);
     for (const int rows : {1, 8, 12, 70}) {

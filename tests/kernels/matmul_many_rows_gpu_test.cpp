@@ -32,22 +32,20 @@ TEST_CASE("matmul cuda: 2048 rows have the bits of one") {
   }
 }
 
-/// The kernel of warps and that of warpgroups.
-void check_both(const std::vector<int>& all_rows) {
+TEST_CASE("matmul cuda: warps and warpgroups have the same bits for 17 to 500 rows" *
+          doctest::test_suite("sweep")) {
   const Stream stream(Device::kCuda);
+  const std::vector<std::pair<int, int>> sizes{
+      {1024, 2048},  // two CTAs share a tile of up to 256 rows
+      {1024, 3072},  // three do, of up to 128
+      {6144, 1024},  // tiles of 64, 96 and 192 outputs
+      {1001, 2176}, {3072, 1024}, {1030, 136}, {77, 384}};
   for (const Epilogue epilogue : {Epilogue::kStore, Epilogue::kAdd, Epilogue::kSiluMul}) {
-    for (const auto& [outputs, k] :
-         std::vector<std::pair<int, int>>{{1024, 2048},  // two CTAs share a tile of up to 256 rows
-                                          {1024, 3072},  // three do, of up to 128
-                                          {6144, 1024},  // tiles of 64, 96 and 192 outputs
-                                          {1001, 2176},
-                                          {3072, 1024},
-                                          {1030, 136},
-                                          {77, 384}}) {
+    for (const auto& [outputs, k] : sizes) {
       CAPTURE(outputs);
       CAPTURE(k);
       const Product product({outputs, k, epilogue}, stream);
-      for (const int rows : all_rows) {
+      for (const int rows : {17, 33, 64, 65, 100, 128, 129, 200, 256, 500}) {
         CAPTURE(rows);
         const std::vector<float> x = inputs(product.shape, rows);
         const std::vector<float> got = product.run(x, rows, 0.5f);
@@ -56,15 +54,6 @@ void check_both(const std::vector<int>& all_rows) {
       }
     }
   }
-}
-
-TEST_CASE("matmul cuda: warps and warpgroups have the same bits" * doctest::test_suite("sweep")) {
-  check_both({33, 129});
-}
-
-TEST_CASE("matmul cuda: warps and warpgroups have the same bits for 17 to 500 rows" *
-          doctest::test_suite("sweep")) {
-  check_both({17, 64, 65, 100, 128, 200, 256, 500});
 }
 
 TEST_CASE("matmul cuda: CTAs that share a tile give the same bits however often they are tried" *

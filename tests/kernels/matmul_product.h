@@ -20,10 +20,6 @@ namespace kvtest {
 
 inline constexpr float kEps = 1e-6f;
 
-inline std::vector<float> random_values(size_t n, uint32_t seed, float scale) {
-  return random_floats(static_cast<int64_t>(n), seed, scale);
-}
-
 inline std::vector<kv::BFloat16> rounded(const std::vector<float>& values) {
   std::vector<kv::BFloat16> out;
   out.reserve(values.size());
@@ -42,15 +38,15 @@ struct ProductShape {
 struct Product {
   Product(const ProductShape& c, const kv::Stream& s) : shape(c), stream(&s) {
     const int parts = c.epilogue == kv::Epilogue::kSiluMul ? 2 : 1;
-    const size_t n = static_cast<size_t>(c.outputs) * static_cast<size_t>(c.k);
+    const int64_t n = int64_t{c.outputs} * c.k;
     std::vector<kv::Matrix> matrices;
     for (int p = 0; p < parts; ++p) {
-      weights.push_back(rounded(random_values(n, 7u + static_cast<uint32_t>(p), 0.5f)));
+      weights.push_back(rounded(random_floats(n, 7u + static_cast<uint32_t>(p), 0.5f)));
       matrices.push_back({weights.back().data(), kv::DType::kBF16, c.outputs, c.k});
     }
     packed = kv::pack_weights(
         matrices, parts == 2 ? kv::PackOrder::kInterleaved : kv::PackOrder::kStacked, s);
-    norm_weight = random_values(static_cast<size_t>(c.k), 11, 1.0f);
+    norm_weight = random_floats(c.k, 11);
     device_norm = kv::to_device(std::span<const float>(norm_weight), s);
   }
 
@@ -165,7 +161,7 @@ struct Product {
 };
 
 inline std::vector<float> inputs(const ProductShape& c, int rows, uint32_t seed = 3) {
-  return random_values(static_cast<size_t>(rows) * static_cast<size_t>(c.k), seed, 1.0f);
+  return random_floats(int64_t{rows} * c.k, seed);
 }
 
 }  // namespace kvtest

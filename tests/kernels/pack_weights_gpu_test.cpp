@@ -12,7 +12,7 @@ using kv::Device;
 using kv::DType;
 using kv::Matrix;
 using kv::Stream;
-using kvtest::random_values;
+using kvtest::random_floats;
 using kvtest::rounded;
 
 TEST_CASE("pack_weights: fp16 and fp32 weights are rounded to nearest even" *
@@ -20,7 +20,7 @@ TEST_CASE("pack_weights: fp16 and fp32 weights are rounded to nearest even" *
   const Stream stream(Device::kCuda);
   const int n = 37;
   const int k = 72;
-  std::vector<float> exact = random_values(static_cast<size_t>(n * k), 5, 1.0f);
+  std::vector<float> exact = random_floats(n * k, 5);
   exact[0] = 1.00390625f;  // half way between two bf16: to the even one, 1.0
   exact[1] = 1.01171875f;  // half way: to the even one, 1.015625
   const std::vector<BFloat16> bf16 = rounded(exact);
@@ -45,7 +45,7 @@ TEST_CASE("pack_weights: fp16 and fp32 weights are rounded to nearest even" *
 
 TEST_CASE("pack_weights: stacked parts are one matrix" * doctest::test_suite("any_order")) {
   const Stream stream(Device::kCuda);
-  const std::vector<BFloat16> values = rounded(random_values(33 * 40, 5, 1.0f));
+  const std::vector<BFloat16> values = rounded(random_floats(33 * 40, 5));
   const std::vector<Matrix> parts = {{values.data(), DType::kBF16, 13, 40},
                                      {values.data() + 13 * 40, DType::kBF16, 1, 40},
                                      {values.data() + 14 * 40, DType::kBF16, 19, 40}};

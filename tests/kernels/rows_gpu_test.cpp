@@ -15,10 +15,12 @@
 #include "kernels/qk_norm_rope.h"
 #include "kernels/rmsnorm.h"
 #include "tests/kernels/random_floats.h"
+#include "tests/kernels/rope_rows.h"
 #include "tests/support/device_arrays.h"
 
 using kv::BFloat16;
 using kvtest::random_floats;
+using kvtest::RopeRows;
 using kvtest::StoredMatrix;
 
 namespace {
@@ -90,81 +92,48 @@ TEST_CASE("embedding on CUDA gathers rows of the packed table exactly" *
 
 namespace {
 
-struct RopeShape {
-  int rows;
-  int num_heads;
-  int num_kv_heads;
-  int head_dim;
-  bool norm;
-};
-
 /// Returns the Q heads that CUDA made.
-std::vector<BFloat16> check_qk_norm_rope(const RopeShape& s) {
-  CAPTURE(s.rows);
-  CAPTURE(s.head_dim);
-  CAPTURE(s.norm);
+std::vector<BFloat16> check_qk_norm_rope(RopeRows rope) {
+  CAPTURE(rope.rows);
+  CAPTURE(rope.dim);
+  CAPTURE(rope.norm);
+  rope.run();
   const kv::Stream stream(kv::Device::kCuda);
-  const int heads = s.num_heads + 2 * s.num_kv_heads;
-  const std::vector<float> qkv = random_floats(int64_t{s.rows} * heads * s.head_dim, 5, 2.0f);
-  const std::vector<float> q_weight = random_floats(s.head_dim, 6);
-  const std::vector<float> k_weight = random_floats(s.head_dim, 7);
-  std::vector<float> inv_freq;
-  for (int i = 0; i < s.head_dim / 2; ++i) {
-    inv_freq.push_back(
-        std::pow(1e6f, -2.0f * static_cast<float>(i) / static_cast<float>(s.head_dim)));
-  }
-  std::vector<int32_t> positions;
-  for (int row = 0; row < s.rows; ++row) positions.push_back(row * 37 % 500);
-
-  const size_t nq = static_cast<size_t>(s.rows * s.num_heads * s.head_dim);
-  const size_t nk = static_cast<size_t>(s.rows * s.num_kv_heads * s.head_dim);
-  std::vector<float> q(nq), k(nk), v(nk);
-  kv::QkNormRopeArgs args{.qkv = qkv.data(),
-                          .positions = positions.data(),
-                          .num_rows = s.rows,
-                          .num_heads = s.num_heads,
-                          .num_kv_heads = s.num_kv_heads,
-                          .head_dim = s.head_dim,
-                          .q_norm_weight = s.norm ? q_weight.data() : nullptr,
-                          .k_norm_weight = s.norm ? k_weight.data() : nullptr,
-                          .norm_eps = 1e-6f,
-                          .inv_freq = inv_freq.data(),
-                          .q = q.data(),
-                          .kv = {k.data(), v.data()}};
-  kv::qk_norm_rope_cpu(args);
-
-  const auto device_qkv = kvtest::upload(qkv, stream);
-  const auto device_positions = kvtest::upload(positions, stream);
-  const auto device_q_weight = kvtest::upload(q_weight, stream);
-  const auto device_k_weight = kvtest::upload(k_weight, stream);
-  const auto device_inv_freq = kvtest::upload(inv_freq, stream);
-  const auto out_q = kvtest::poisoned(nq * 2, stream);
-  const auto out_k = kvtest::poisoned(nk * 2, stream);
-  const auto out_v = kvtest::poisoned(nk * 2, stream);
-  args.qkv = device_qkv.as<float>();
-  args.positions = device_positions.as<int32_t>();
-  args.q_norm_weight = s.norm ? device_q_weight.as<float>() : nullptr;
-  args.k_norm_weight = s.norm ? device_k_weight.as<float>() : nullptr;
-  args.inv_freq = device_inv_freq.as<float>();
-  args.q = out_q.data();
-  args.kv = {out_k.data(), out_v.data()};
+  const auto qkv = kvtest::upload(rope.qkv, stream);
+  const auto positions = kvtest::upload(rope.positions, stream);
+  const auto q_weight = kvtest::upload(rope.q_weight, stream);
+  const auto k_weight = kvtest::upload(rope.k_weight, stream);
+  const auto inv_freq = kvtest::upload(rope.inv_freq, stream);
+  const auto q = kvtest::poisoned(rope.q.size() * 2, stream);
+  const auto k = kvtest::poisoned(rope.k.size() * 2, stream);
+  const auto v = kvtest::poisoned(rope.v.size() * 2, stream);
+  kv::QkNormRopeArgs args = rope.args();
+  args.qkv = qkv.as<float>();
+  args.positions = positions.as<int32_t>();
+  args.q_norm_weight = rope.norm ? q_weight.as<float>() : nullptr;
+  args.k_norm_weight = rope.norm ? k_weight.as<float>() : nullptr;
+  args.inv_freq = inv_freq.as<float>();
+  args.q = q.data();
+  args.kv = {k.data(), v.data()};
   kv::qk_norm_rope(args, stream);
 
   // a cos - b sin may cancel: the size of the pair is what its error is measured by.
   const auto magnitude = [&](const std::vector<float>& x) {
     std::vector<float> m(x.size());
-    const auto dim = static_cast<size_t>(s.head_dim);
+    const auto dim = static_cast<size_t>(rope.dim);
     for (size_t i = 0; i < x.size(); ++i) {
       const size_t partner = i % dim < dim / 2 ? i + dim / 2 : i - dim / 2;
       m[i] = std::hypot(x[i], x[partner]);
     }
     return m;
   };
-  const auto q_heads = kvtest::download<BFloat16>(out_q.data(), nq, stream);
-  check_rounded(q_heads, q, magnitude(q));
-  check_rounded(kvtest::download<BFloat16>(out_k.data(), nk, stream), k, magnitude(k));
-  check_rounded(kvtest::download<BFloat16>(out_v.data(), nk, stream), v, v);
-  return q_heads;
+  const auto heads_of = [&](const kv::DeviceBuffer& heads) {
+    return kvtest::download<BFloat16>(heads.data(), heads.bytes() / 2, stream);
+  };
+  check_rounded(heads_of(q), rope.q, magnitude(rope.q));
+  check_rounded(heads_of(k), rope.k, magnitude(rope.k));
+  check_rounded(heads_of(v), rope.v, rope.v);
+  return heads_of(q);
 }
 
 }  // namespace

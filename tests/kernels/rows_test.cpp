@@ -15,16 +15,18 @@
 #include "kernels/embedding.h"
 #include "kernels/exp.h"
 #include "kernels/gather_rows.h"
-#include "kernels/qk_norm_rope.h"
 #include "kernels/rmsnorm.h"
 #include "tests/kernels/random_floats.h"
+#include "tests/kernels/rope_rows.h"
 
 using kvtest::random_floats;
+using kvtest::RopeRows;
 using kvtest::StoredMatrix;
 
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
 
 std::vector<double> exact_rmsnorm(const float* x, const float* weight, int k, double eps) {
   double sum = 0;
@@ -45,15 +47,14 @@ double norm_bound(int k) { return (0.5 * (k / 16 + 6) + 6) * 0x1p-24; }
 
 TEST_CASE("exp: within its bound of double precision, and where float ends" *
           doctest::test_suite("sweep")) {
-  const float inf = std::numeric_limits<float>::infinity();
   CHECK(kv::exp_of(0.0f) == 1.0f);
   CHECK(kv::exp_of(-0.0f) == 1.0f);
-  CHECK(kv::exp_of(-inf) == 0.0f);
+  CHECK(kv::exp_of(-kInf) == 0.0f);
   CHECK(kv::exp_of(-104.0f) == 0.0f);
   CHECK(kv::exp_of(-103.0f) > 0.0f);
-  CHECK(kv::exp_of(88.7f) < inf);
-  CHECK(kv::exp_of(88.8f) == inf);
-  CHECK(kv::exp_of(inf) == inf);
+  CHECK(kv::exp_of(88.7f) < kInf);
+  CHECK(kv::exp_of(88.8f) == kInf);
+  CHECK(kv::exp_of(kInf) == kInf);
   CHECK(std::isnan(kv::exp_of(kNaN)));
   for (float x = -103.9f; x < 88.7f; x += 0.00137f) {
     const double exact = std::exp(static_cast<double>(x));
@@ -142,18 +143,7 @@ TEST_CASE("gather_rows: copies the wanted rows in their order") {
 }
 
 TEST_CASE("argmax: the lowest index wins among equals and NaN loses") {
-  const std::vector<float> logits = {1,
-                                     3,
-                                     3,
-                                     2,  //
-                                     kNaN,
-                                     -5,
-                                     -4,
-                                     kNaN,  //
-                                     -std::numeric_limits<float>::infinity(),
-                                     -1,
-                                     7,
-                                     7};
+  const std::vector<float> logits = {1, 3, 3, 2, kNaN, -5, -4, kNaN, -kInf, -1, 7, 7};  // [3, 4]
   std::vector<int32_t> out(3, -1);
   kv::argmax_cpu({logits.data(), 3, 4, out.data()});
   CHECK(out == std::vector<int32_t>{1, 2, 2});
@@ -161,58 +151,21 @@ TEST_CASE("argmax: the lowest index wins among equals and NaN loses") {
 
 namespace {
 
-struct Rope {
-  int rows = 3;
-  int heads = 4;
-  int kv_heads = 2;
-  int dim = 16;
-  bool norm = true;
-  std::vector<int32_t> positions = {0, 1, 1000};
-  std::vector<float> qkv, q_weight, k_weight, inv_freq, q, k, v;
-  std::vector<int64_t> slots;  // of the rows; empty: row i has slot i
-
-  explicit Rope(int head_dim) : dim(head_dim) {
-    qkv = random_floats(int64_t{rows} * (heads + 2 * kv_heads) * dim, 7, 2.0f);
-    q_weight = random_floats(dim, 8);
-    k_weight = random_floats(dim, 9);
-    for (int i = 0; i < dim / 2; ++i) {
-      inv_freq.push_back(static_cast<float>(std::pow(10000.0, -2.0 * i / dim)));
-    }
+/// One head in double precision; the angle is the rounded fp32 product, as in the definition.
+std::vector<double> exact_head(const RopeRows& rope, const float* in, const float* weight,
+                               int position) {
+  std::vector<double> x(in, in + rope.dim);
+  if (rope.norm) x = exact_rmsnorm(in, weight, rope.dim, 1e-6);
+  std::vector<double> out = x;
+  for (int i = 0; i < rope.dim / 2; ++i) {
+    const size_t a = static_cast<size_t>(i);
+    const size_t b = a + static_cast<size_t>(rope.dim / 2);
+    const double angle = static_cast<double>(static_cast<float>(position) * rope.inv_freq[a]);
+    out[a] = x[a] * std::cos(angle) - x[b] * std::sin(angle);
+    out[b] = x[b] * std::cos(angle) + x[a] * std::sin(angle);
   }
-  void run() {
-    q.assign(static_cast<size_t>(rows * heads * dim), kNaN);
-    k.assign(static_cast<size_t>(rows * kv_heads * dim), kNaN);
-    v.assign(static_cast<size_t>(rows * kv_heads * dim), kNaN);
-    kv::QkNormRopeArgs args;
-    args.qkv = qkv.data();
-    args.positions = positions.data();
-    args.num_rows = rows;
-    args.num_heads = heads;
-    args.num_kv_heads = kv_heads;
-    args.head_dim = dim;
-    args.q_norm_weight = norm ? q_weight.data() : nullptr;
-    args.k_norm_weight = norm ? k_weight.data() : nullptr;
-    args.norm_eps = 1e-6f;
-    args.inv_freq = inv_freq.data();
-    args.q = q.data();
-    args.kv = {k.data(), v.data(), slots.empty() ? nullptr : slots.data()};
-    kv::qk_norm_rope_cpu(args);
-  }
-  /// One head in double precision; the angle is the rounded fp32 product, as in the definition.
-  std::vector<double> exact(const float* in, const float* weight, int position) const {
-    std::vector<double> x(in, in + dim);
-    if (norm) x = exact_rmsnorm(in, weight, dim, 1e-6);
-    std::vector<double> out = x;
-    for (int i = 0; i < dim / 2; ++i) {
-      const size_t a = static_cast<size_t>(i);
-      const size_t b = a + static_cast<size_t>(dim / 2);
-      const double angle = static_cast<double>(static_cast<float>(position) * inv_freq[a]);
-      out[a] = x[a] * std::cos(angle) - x[b] * std::sin(angle);
-      out[b] = x[b] * std::cos(angle) + x[a] * std::sin(angle);
-    }
-    return out;
-  }
-};
+  return out;
+}
 
 }  // namespace
 
@@ -220,8 +173,8 @@ TEST_CASE("qk_norm_rope: agrees with double precision and copies v" *
           doctest::test_suite("sweep")) {
   for (const int dim : {2, 32, 80, 128}) {
     for (const bool norm : {true, false}) {
-      Rope rope(dim);
-      rope.norm = norm;
+      RopeRows rope(3, 4, 2, dim, norm);
+      rope.positions = {0, 1, 1000};
       rope.run();
       const int width = (rope.heads + 2 * rope.kv_heads) * dim;
       for (int r = 0; r < rope.rows; ++r) {
@@ -232,7 +185,7 @@ TEST_CASE("qk_norm_rope: agrees with double precision and copies v" *
               is_q ? &rope.q[static_cast<size_t>((r * rope.heads + h) * dim)]
                    : &rope.k[static_cast<size_t>((r * rope.kv_heads + h - rope.heads) * dim)];
           const std::vector<double> want =
-              rope.exact(in + h * dim, is_q ? rope.q_weight.data() : rope.k_weight.data(),
+              exact_head(rope, in + h * dim, is_q ? rope.q_weight.data() : rope.k_weight.data(),
                          rope.positions[static_cast<size_t>(r)]);
           double largest = 0;
           for (const double x : want) largest = std::max(largest, std::abs(x));
@@ -254,17 +207,16 @@ TEST_CASE("qk_norm_rope: agrees with double precision and copies v" *
 }
 
 TEST_CASE("qk_norm_rope: position 0 rotates nothing") {
-  Rope rope(8);
-  rope.norm = false;
+  RopeRows rope(3, 4, 2, 8, false);
   rope.positions = {0, 0, 0};
   rope.run();
   CHECK(std::memcmp(rope.q.data(), rope.qkv.data(), 4 * 8 * sizeof(float)) == 0);
 }
 
 TEST_CASE("qk_norm_rope: K and V go to the slots of their rows, and without a slot nowhere") {
-  Rope rope(8);
+  RopeRows rope(3, 4, 2, 8, true);
   rope.run();
-  const Rope in_order = rope;
+  const RopeRows in_order = rope;
   rope.slots = {2, -1, 0};
   rope.run();
   CHECK(rope.q == in_order.q);

@@ -22,22 +22,6 @@ namespace {
 
 const std::filesystem::path kTiny = KV_SOURCE_DIR "/models/tiny";
 
-ladder::Workload some_requests() {
-  const auto tokenizer = kv::Tokenizer::load(kTiny);
-  ladder::Workload workload;
-  const std::vector<std::pair<std::string, int>> texts{{"Once upon a time", 20},
-                                                       {"One day, a fox", 7},
-                                                       {std::string(400, 'a'), 3},
-                                                       {"I", 1},
-                                                       {"The", 0}};
-  for (const auto& [text, max_tokens] : texts) {
-    workload.requests.emplace_back();
-    workload.requests.back().prompt = tokenizer.encode(text);
-    workload.requests.back().max_tokens = max_tokens;
-  }
-  return workload;
-}
-
 /// The requests that ./course run serves, with answers of at most max_tokens tokens.
 ladder::Workload server_workload(int max_tokens, const kv::Model& model) {
   kv::GenerateOptions options;
@@ -50,7 +34,7 @@ ladder::Workload server_workload(int max_tokens, const kv::Model& model) {
 TEST_CASE("every lesson gives the same bits on the CPU, fast and plain, and each kernel its own" *
           doctest::test_suite("sweep")) {
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
-  const auto workload = some_requests();
+  const ladder::Workload workload{kvtest::some_requests()};
   const auto fast = ladder::climb(model, workload, ladder::lessons());
   REQUIRE(fast.size() == ladder::lessons().size());
   REQUIRE(fast.size() >= 2);
@@ -67,7 +51,7 @@ TEST_CASE("every lesson gives the same bits in a model with sliding windows, fas
   std::vector<int> windows{17, 1, 64, 1000};
   windows.resize(static_cast<size_t>(kvtest::number_from("KV_WINDOWS", 4)), 1000);
   constexpr int kPrompts = 40;
-  const auto workload = some_requests();
+  const ladder::Workload workload{kvtest::some_requests()};
   kv::Model without = kv::Model::load(kTiny, kv::Device::kCpu);
   for (const int window : windows) {
     CAPTURE(window);
@@ -159,7 +143,7 @@ TEST_CASE("where layers have windows lesson 10 holds less than 08 and 09") {
 
 TEST_CASE("in FP8 all lessons give the same bits, other ones") {
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
-  const auto few = some_requests();
+  const ladder::Workload few{kvtest::some_requests()};
   const auto exact = ladder::climb(model, few, std::span(ladder::lessons()).first(1));
   model.set_kv_format(kv::KvFormat::kFp8);
   for (const auto kernel : {kv::Kernel::kPlain, kv::Kernel::kFast}) {
@@ -211,7 +195,7 @@ TEST_CASE(
 
 TEST_CASE("the bits do not depend on the batch or the number of threads") {
   kv::Model model = kv::Model::load(kTiny, kv::Device::kCpu);
-  auto requests = some_requests().requests;
+  auto requests = kvtest::some_requests();
   for (auto& r : requests) {  // one of them greedy, and sampled text as well
     if (&r != requests.data()) r.sampling = {.temperature = 0.9f, .top_k = 40, .top_p = 0.95f};
   }
@@ -339,11 +323,6 @@ TEST_CASE("a memory that is too small for one lesson is refused before any lesso
     kvtest::check_refused(run, "--kv-tokens");
     CHECK(std::ranges::count(run.out, '\n') <= 2);
   }
-}
-
-TEST_CASE("asking for CUDA where there is none never becomes the CPU") {
-  if (kv::cuda_available()) return;
-  kvtest::check_refused(kvtest::shell("$B/ladder --device cuda"), "--device cuda");
 }
 
 TEST_CASE("many prompts, eight configurations of memory, no differing bit") {

@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "common/parallel.h"
 #include "common/table.h"
 #include "kernels/matmul_cpu.h"

@@ -18,7 +18,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "common/table.h"
 #include "programs/bench.h"
 #include "programs/generate.h"

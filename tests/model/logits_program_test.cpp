@@ -102,19 +102,15 @@ TEST_CASE("logits: more tokens than the model has positions are refused with bot
   bench.check_refused(bench.run("--token-ids " + ids + bench.out()), "found 1025 ids");
 }
 
-TEST_CASE("logits: missing options and folders that are no model are refused") {
+TEST_CASE("logits: what is missing, no model, or cannot be written, is refused") {
   const Bench bench;
+  bench.check_refused(bench.run("--token-ids 1 --device cpu --out /nowhere/x.safetensors"),
+                      "/nowhere/x.safetensors");
   bench.check_refused(bench.run("--token-ids 1"), "--out");
   bench.check_refused(bench.run(bench.out()), "--token-ids");
   bench.check_refused(bench.run("--token-ids 1 --device abacus --out x"), "abacus");
   std::filesystem::remove(bench.dir.path() / "config.json");
   bench.check_refused(bench.run("--token-ids 1" + bench.out()), "config.json");
-}
-
-TEST_CASE("logits: a file that cannot be written gives one line") {
-  const Bench bench;
-  bench.check_refused(bench.run("--token-ids 1 --device cpu --out /nowhere/x.safetensors"),
-                      "/nowhere/x.safetensors");
 }
 
 TEST_CASE("environment: numbers of threads and instruction sets that make no sense are refused") {
@@ -124,13 +120,4 @@ TEST_CASE("environment: numbers of threads and instruction sets that make no sen
     bench.check_refused(bench.run(arguments, std::string("KV_THREADS=") + bad), "KV_THREADS");
   }
   bench.check_refused(bench.run(arguments, "KV_ISA=mmx"), "KV_ISA: found 'mmx'");
-}
-
-TEST_CASE("logits: help names every option") {
-  const Bench bench;
-  const Outcome help = bench.run("--help");
-  CHECK(help.code == 0);
-  for (const char* option : {"--model", "--device", "--token-ids", "--out"}) {
-    CHECK(help.out.find(option) != std::string::npos);
-  }
 }

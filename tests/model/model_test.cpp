@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/parallel.h"
 #include "tests/model/reference_forward.h"
 #include "tests/support/device_arrays.h"
 #include "tests/support/plain_attention.h"
@@ -81,13 +80,12 @@ TEST_CASE("model: agrees with plain loops in double precision" * doctest::test_s
   for (const Shape s : {Shape{4, 2, 16}, Shape{4, 4, 8}, Shape{8, 1, 10}, Shape{3, 3, 20}}) {
     for (const bool tied : {true, false}) {
       for (const std::string dtype : {"BF16", "F16", "F32"}) {
-        RandomModel shape;
-        shape.num_heads = s.heads;
-        shape.num_kv_heads = s.kv_heads;
-        shape.head_dim = s.dim;
-        shape.tied = tied;
-        shape.dtype = dtype;
-        shape.seed = 3;
+        const RandomModel shape{.num_heads = s.heads,
+                                .num_kv_heads = s.kv_heads,
+                                .head_dim = s.dim,
+                                .tied = tied,
+                                .dtype = dtype,
+                                .seed = 3};
         const kvtest::Tensors tensors = kvtest::random_tensors(shape);
         kv::Model model = load(shape);
         const std::vector<int32_t> tokens = some_tokens(23, 5);
@@ -101,35 +99,17 @@ TEST_CASE("model: agrees with plain loops in double precision" * doctest::test_s
   }
 }
 
-TEST_CASE("model: fused and separate weights give the same bits") {
-  RandomModel shape;
-  kv::Model separate = load(shape);
-  shape.fused = true;
-  kv::Model fused = load(shape);
+TEST_CASE("model: equal weights give equal bits, fused, of any dtype, with a prefix or without") {
   const Sequences one = {some_tokens(19, 2)};
-  CHECK(same_bits(run(separate, one), run(fused, one)));
-}
-
-TEST_CASE("model: the same values in another dtype give the same bits") {
-  RandomModel shape;
-  kv::Model bf16 = load(shape);
-  shape.dtype = "F16";
-  kv::Model f16 = load(shape);
-  shape.dtype = "F32";
-  kv::Model f32 = load(shape);
-  const Sequences one = {some_tokens(19, 2)};
-  const std::vector<float> want = run(f32, one);
-  CHECK(same_bits(run(bf16, one), want));
-  CHECK(same_bits(run(f16, one), want));
-}
-
-TEST_CASE("model: names without the prefix of a whole model load too") {
-  RandomModel shape;
-  kv::Model with = load(shape);
-  shape.prefix = "";
-  kv::Model without = load(shape);
-  const Sequences one = {some_tokens(5, 2)};
-  CHECK(same_bits(run(with, one), run(without, one)));
+  kv::Model plain = load({});
+  const std::vector<float> want = run(plain, one);
+  for (const RandomModel& shape : {RandomModel{.fused = true}, RandomModel{.dtype = "F16"},
+                                   RandomModel{.dtype = "F32"}, RandomModel{.prefix = ""}}) {
+    CAPTURE(shape.dtype);
+    CAPTURE(shape.prefix);
+    kv::Model model = load(shape);
+    CHECK(same_bits(run(model, one), want));
+  }
 }
 
 TEST_CASE("model: a sequence has the same bits alone and in any batch") {
@@ -181,19 +161,6 @@ TEST_CASE("model: a pass may want no logits at all") {
   PlainAttention attention(model.config());
   CHECK(model.forward(rows, attention).empty());
   CHECK(attention.layers_seen.size() == 2);
-}
-
-TEST_CASE("model: 1 to 8 threads give the same bits") {
-  const int before = kv::num_threads();
-  kv::Model model = load({});
-  const Sequences all = {some_tokens(7, 1), some_tokens(33, 3)};
-  kv::set_num_threads(1);
-  const std::vector<float> one = run(model, all);
-  for (int threads = 2; threads <= 8; ++threads) {
-    kv::set_num_threads(threads);
-    CHECK(same_bits(run(model, all), one));
-  }
-  kv::set_num_threads(before);
 }
 
 TEST_CASE("model: a token id outside the vocabulary is refused before anything runs") {

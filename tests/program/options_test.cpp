@@ -88,22 +88,21 @@ TEST_CASE("integers take their range and nothing else") {
 }
 
 TEST_CASE("real numbers take their range and nothing else") {
-  for (const auto& one : {std::tuple{"0", true, false},
-                          {"1e-9", true, true},
-                          {"1", true, true},
-                          {"1.001", false, false},
-                          {"nan", false, false},
-                          {"inf", false, false},
-                          {"x", false, false},
-                          {"-0.1", false, false}}) {
-    const auto& [word, closed, open] = one;
-    CAPTURE(std::string(std::get<0>(one)));
+  struct Case {
+    std::string word;
+    bool closed, open;
+  };
+  const Case cases[] = {{"0", true, false},      {"1e-9", true, true},  {"1", true, true},
+                        {"1.001", false, false}, {"nan", false, false}, {"inf", false, false},
+                        {"x", false, false},     {"-0.1", false, false}};
+  for (const Case& c : cases) {
+    CAPTURE(c.word);
     double value = 0.5;
     kv::CommandLine command("");
     command.value("--closed X", value, "").real_between(0, 1);
     command.value("--open X", value, "").over(0, 1);
-    CHECK(complaint(command, {std::string("--closed=") + word}).empty() == closed);
-    CHECK(complaint(command, {std::string("--open=") + word}).empty() == open);
+    CHECK(complaint(command, {"--closed=" + c.word}).empty() == c.closed);
+    CHECK(complaint(command, {"--open=" + c.word}).empty() == c.open);
   }
 }
 

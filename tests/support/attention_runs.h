@@ -23,6 +23,13 @@ struct Part {
   int num_rows;
 };
 
+/// The last `rows` tokens of each sequence, or as many as it has.
+inline std::vector<Part> last_tokens_of(const std::vector<Sequence>& sequences, int rows) {
+  std::vector<Part> parts;
+  for (const Sequence& s : sequences) parts.push_back({&s, std::min(s.len, rows)});
+  return parts;
+}
+
 /// The outputs of each part, [num_rows, num_heads, head_dim].
 using Outputs = std::vector<std::vector<float>>;
 using Attend = std::function<Outputs(const HeadShape&, const std::vector<Part>&)>;
@@ -43,13 +50,17 @@ inline Rows queries_of(const HeadShape& shape, const std::vector<Part>& parts) {
   return q;
 }
 
+/// What is in a buffer of such rows.
+inline std::vector<float> download_rows(const kv::DeviceBuffer& rows, const kv::Stream& stream) {
+  const size_t n = rows.bytes() / row_bytes(stream);
+  if (stream.device() == kv::Device::kCpu) return download<float>(rows.data(), n, stream);
+  return floats_of(download<kv::BFloat16>(rows.data(), n, stream));
+}
+
 /// The output of a kernel, part by part.
 inline Outputs download_outputs(const kv::DeviceBuffer& out, const HeadShape& shape,
                                 const std::vector<Part>& parts, const kv::Stream& stream) {
-  const size_t n = out.bytes() / row_bytes(stream);
-  const std::vector<float> all = stream.device() == kv::Device::kCuda
-                                     ? floats_of(download<kv::BFloat16>(out.data(), n, stream))
-                                     : download<float>(out.data(), n, stream);
+  const std::vector<float> all = download_rows(out, stream);
   Outputs outputs;
   auto at = all.begin();
   for (const Part& p : parts) {
@@ -60,6 +71,12 @@ inline Outputs download_outputs(const kv::DeviceBuffer& out, const HeadShape& sh
   }
   CHECK(at == all.end());
   return outputs;
+}
+
+/// The last `num_rows` rows of an output.
+inline std::vector<float> last_of(const std::vector<float>& all, const HeadShape& shape,
+                                  int num_rows) {
+  return {all.end() - static_cast<std::ptrdiff_t>(shape.q_width()) * num_rows, all.end()};
 }
 
 /// Attention in double precision of the part's rows, over V or over |V|. window: how many keys a
@@ -134,10 +151,8 @@ inline void check_plain_attention(const Attend& plain, const Attend& fast, kv::D
     CAPTURE(shape.num_heads);
     CAPTURE(shape.num_kv_heads);
     CAPTURE(shape.head_dim);
-    std::vector<Sequence> sequences;
-    for (const int len : lengths) sequences.emplace_back(shape, len, sequences.size() + 1);
-    std::vector<Part> parts;
-    for (const Sequence& s : sequences) parts.push_back({&s, std::min(s.len, max_rows)});
+    const std::vector<Sequence> sequences = sequences_of(shape, lengths);
+    const std::vector<Part> parts = last_tokens_of(sequences, max_rows);
     const Outputs got = plain(shape, parts), other = fast(shape, parts);
     for (size_t i = 0; i < parts.size(); ++i) {
       CAPTURE(lengths[i]);

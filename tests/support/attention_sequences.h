@@ -47,6 +47,12 @@ struct Sequence {
   std::vector<kv::BFloat16> v;  // [len, num_kv_heads, head_dim]
 };
 
+inline std::vector<Sequence> sequences_of(const HeadShape& shape, const std::vector<int>& lengths) {
+  std::vector<Sequence> sequences;
+  for (const int len : lengths) sequences.emplace_back(shape, len, sequences.size() + 1);
+  return sequences;
+}
+
 /// Rows of one sequence in bf16, as a kernel wrote them.
 using Rows = std::vector<kv::BFloat16>;
 

@@ -9,9 +9,10 @@
 
 namespace kvtest {
 
-/// models/tiny on the CPU.
-inline kv::Model& shipped_model() {
-  static kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCpu);
+/// models/tiny.
+template <kv::Device kDevice = kv::Device::kCpu>
+kv::Model& shipped_model() {
+  static kv::Model model = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kDevice);
   return model;
 }
 

@@ -62,6 +62,9 @@ class CountingPage : public viz::Page {
 };
 
 struct CountingSession {
+  void load(const std::string& lines, const std::string& name) {
+    session.load(viz::Scenario::parse("page 99\n" + lines, name));
+  }
   viz::Session session{std::make_unique<CountingPage>()};
   int64_t value() const { return session.page().counter("value").value(); }
 };

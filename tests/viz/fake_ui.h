@@ -4,7 +4,6 @@
 // what a page does; how it looks is for the tests that render.
 
 #include <algorithm>
-#include <initializer_list>
 #include <map>
 #include <stdexcept>
 #include <string>

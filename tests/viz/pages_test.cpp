@@ -12,7 +12,6 @@
 #include <stb_image.h>
 #pragma GCC diagnostic pop
 
-#include <fmt/format.h>
 #include <imgui.h>
 #include <algorithm>
 #include <cctype>
@@ -23,7 +22,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "tests/support/shell.h"
 #include "tests/support/shortened.h"
 #include "tests/viz/page_fixture.h"

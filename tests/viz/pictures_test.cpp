@@ -9,8 +9,6 @@
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <regex>
 #include <set>
 #include <span>
@@ -19,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/temp_dir.h"
+#include "tests/support/shell.h"
 #include "viz/drawing/film.h"
 #include "viz/drawing/layout.h"
 #include "viz/drawing/motion.h"
@@ -31,8 +29,7 @@ TEST_CASE("the scenes of the texts are drawn byte for byte as they are kept") {
   for (const viz::Picture& picture : viz::load_pictures(KV_SOURCE_DIR "/viz/shell/pictures.txt")) {
     if (!picture.is_svg()) continue;
     CAPTURE(picture.file);
-    std::ifstream in(KV_SOURCE_DIR "/docs/figures/" + picture.file, std::ios::binary);
-    const std::string kept{std::istreambuf_iterator<char>(in), {}};
+    const std::string kept = kvtest::text_of(KV_SOURCE_DIR "/docs/figures/" + picture.file);
     CHECK(kept.size() <= 200'000);
     CHECK(viz::draw_svg(picture, KV_SOURCE_DIR) == kept);  // ./course pictures draws them again
   }
@@ -191,8 +188,7 @@ TEST_CASE("pictures have real colours, for programs without style sheets" *
   for (const auto& entry : std::filesystem::directory_iterator(KV_SOURCE_DIR "/docs/figures")) {
     if (entry.path().extension() != ".svg") continue;
     CAPTURE(entry.path().filename().string());
-    std::ifstream in(entry.path(), std::ios::binary);
-    std::string text{std::istreambuf_iterator<char>(in), {}};
+    std::string text = kvtest::text_of(entry.path());
     if (const size_t style = text.find("<style>"); style != std::string::npos) {
       text.erase(style, text.find("</style>") - style);
     }

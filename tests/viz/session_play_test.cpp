@@ -13,10 +13,10 @@ using Fixture = kvtest::CountingSession;
 
 TEST_CASE_FIXTURE(Fixture, "play shows a sentence, and a moment later what it announces") {
   CHECK_FALSE(session.can_undo());
-  session.load(
-      viz::Scenario::parse("page 99\nsay \"four words are here\"\nadd 1\nadd 2\nsay \"two more "
-                           "words than one\"\nadd 4\nsay bye\n",
-                           "told"));
+  load(
+      "say \"four words are here\"\nadd 1\nadd 2\nsay \"two more "
+      "words than one\"\nadd 4\nsay bye\n",
+      "told");
   CHECK(session.can_undo());
   CHECK(session.caption() == "Told");  // no step has run that a sentence could be about
   CHECK(session.position() == 0);
@@ -46,8 +46,7 @@ TEST_CASE_FIXTURE(Fixture, "play shows a sentence, and a moment later what it an
 }
 
 TEST_CASE_FIXTURE(Fixture, "a scenario begins with what is before its first sentence") {
-  session.load(viz::Scenario::parse(
-      "page 99\nadd 4\nexpect value 4\nsay one\nadd 1\nsay two\nadd 2\n", "begun"));
+  load("add 4\nexpect value 4\nsay one\nadd 1\nsay two\nadd 2\n", "begun");
   CHECK(value() == 4);
   CHECK(session.caption() == "Begun");
   CHECK(session.steps_done() == 0);
@@ -65,17 +64,13 @@ TEST_CASE_FIXTURE(Fixture, "a scenario begins with what is before its first sent
   session.undo();
   CHECK(session.scenario() != nullptr);
   CHECK(value() == 4);
-  CHECK_THROWS_AS(
-      session.load(viz::Scenario::parse("page 99\nadd 1\nexpect value 9\nsay one\nadd 1\n", "no")),
-      kv::UserError);
+  CHECK_THROWS_AS(load("add 1\nexpect value 9\nsay one\nadd 1\n", "no"), kv::UserError);
   CHECK(value() == 4);  // as it was
   CHECK(session.caption() == "Begun");
 }
 
 TEST_CASE_FIXTURE(Fixture, "a state has one sentence, played, stepped to, or walked to") {
-  const char* const lines =
-      "page 99\nadd 1\nsay one\nadd 1\nadd 1\nsay two\nadd 1\nsay three\nadd 1\n";
-  session.load(viz::Scenario::parse(lines, "told"));
+  load("add 1\nsay one\nadd 1\nadd 1\nsay two\nadd 1\nsay three\nadd 1\n", "told");
   std::vector<std::string> played(session.num_steps() + 1);
   session.playing = true;
   for (size_t seen = 0; session.playing;) {
@@ -92,8 +87,7 @@ TEST_CASE_FIXTURE(Fixture, "a state has one sentence, played, stepped to, or wal
 
 TEST_CASE_FIXTURE(Fixture, "a page is on its scenario while that alone has led to its state") {
   CHECK_FALSE(session.is_on_scenario());  // there is none
-  session.load(viz::Scenario::parse(
-      "page 99\nadd 1\nsay one\nadd 2\nfails add 100\nsay two\nadd 3\n", "told"));
+  load("add 1\nsay one\nadd 2\nfails add 100\nsay two\nadd 3\n", "told");
   for (size_t step = 0; step < 3; ++step) {
     CAPTURE(step);
     CHECK(session.is_on_scenario());

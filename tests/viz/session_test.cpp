@@ -84,13 +84,13 @@ TEST_CASE_FIXTURE(Fixture, "what is refused leaves the page and its history as t
 }
 
 TEST_CASE_FIXTURE(Fixture, "what does not hold stops the player and is reported with its line") {
-  session.load(viz::Scenario::parse("page 99\nadd 1\nexpect value 2\nadd 1\n", "wrong"));
+  load("add 1\nexpect value 2\nadd 1\n", "wrong");
   session.playing = true;
   session.advance(100);
   CHECK_FALSE(session.playing);
   CHECK(session.log().back().text == "line 3: expected value = 2, found 1");
   CHECK(value() == 1);
-  session.load(viz::Scenario::parse("page 99\nadd 1\n\nfly 2\n", "wrong"));
+  load("add 1\n\nfly 2\n", "wrong");
   CHECK_THROWS_WITH_AS(session.play_on(), doctest::Contains("line 4: "), kv::UserError);
   const std::string before = "page 99\nadd 1\nfly 2\nsay \"what is before this is prepared\"\n";
   CHECK_THROWS_WITH_AS(session.load(viz::Scenario::parse(before, "wrong")),
@@ -98,7 +98,7 @@ TEST_CASE_FIXTURE(Fixture, "what does not hold stops the player and is reported 
 }
 
 TEST_CASE_FIXTURE(Fixture, "a reset in a scenario empties the page, and the scenario goes on") {
-  session.load(viz::Scenario::parse("page 99\nadd 1\nreset\nexpect value 0\nadd 2\n", "again"));
+  load("add 1\nreset\nexpect value 0\nadd 2\n", "again");
   session.play_on();
   CHECK(session.at_end());
   CHECK(value() == 2);
@@ -106,8 +106,7 @@ TEST_CASE_FIXTURE(Fixture, "a reset in a scenario empties the page, and the scen
 }
 
 TEST_CASE_FIXTURE(Fixture, "undo takes the scenario back with the page, and redo takes it on") {
-  session.load(viz::Scenario::parse(
-      "page 99\nsay one\nadd 1\nexpect value 1\nsay two\nadd 2\nexpect value 3\n", "steps"));
+  load("say one\nadd 1\nexpect value 1\nsay two\nadd 2\nexpect value 3\n", "steps");
   CHECK(session.step());
   CHECK(session.step());
   CHECK(session.caption() == "two");
@@ -128,7 +127,7 @@ TEST_CASE_FIXTURE(Fixture, "undo takes the scenario back with the page, and redo
 }
 
 TEST_CASE_FIXTURE(Fixture, "a reset and a loading are undone like any command") {
-  session.load(viz::Scenario::parse("page 99\nsay one\nadd 1\nadd 2\n", "first"));
+  load("say one\nadd 1\nadd 2\n", "first");
   session.play_on();
   session.reset();
   CHECK(value() == 0);
@@ -136,7 +135,7 @@ TEST_CASE_FIXTURE(Fixture, "a reset and a loading are undone like any command") 
   session.undo();
   CHECK(value() == 3);
   CHECK(session.at_end());
-  session.load(viz::Scenario::parse("page 99\nadd 7\n", "second"));
+  load("add 7\n", "second");
   session.play_on();
   session.undo(), session.undo();
   CHECK(value() == 3);
@@ -168,7 +167,7 @@ TEST_CASE_FIXTURE(Fixture, "closing brings back what the page showed before it p
 }
 
 TEST_CASE_FIXTURE(Fixture, "after a reset a command of one's own puts the scenario away") {
-  session.load(viz::Scenario::parse("page 99\nsay one\nadd 1\nadd 2\n", "story"));
+  load("say one\nadd 1\nadd 2\n", "story");
   session.play_on();
   session.reset();
   CHECK(session.try_run("add 5"));
@@ -201,8 +200,7 @@ TEST_CASE_FIXTURE(Fixture, "the same command over and over is one entry, and und
 }
 
 TEST_CASE_FIXTURE(Fixture, "a walk to any step of a scenario is undone as one") {
-  session.load(viz::Scenario::parse(
-      "page 99\nsay one\nadd 1\nexpect value 1\nadd 2\nsay two\nfails add 9\nadd 4\n", "steps"));
+  load("say one\nadd 1\nexpect value 1\nadd 2\nsay two\nfails add 9\nadd 4\n", "steps");
   CHECK(session.num_steps() == 4);
   CHECK(session.step());
   const auto states = [&](size_t step) {
@@ -231,7 +229,7 @@ TEST_CASE_FIXTURE(Fixture, "a walk to any step of a scenario is undone as one") 
 }
 
 TEST_CASE_FIXTURE(Fixture, "a step back takes back the last command, whoever gave it") {
-  session.load(viz::Scenario::parse("page 99\nadd 1\nadd 2\nadd 4\n", "steps"));
+  load("add 1\nadd 2\nadd 4\n", "steps");
   session.play_on(2);
   CHECK(session.try_run("add 5"));
   for (const int64_t wanted : {3, 1, 0, 0}) {
@@ -265,8 +263,7 @@ TEST_CASE_FIXTURE(Fixture, "the log is bounded, whatever fills it") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "the log and the caption are those of the state that is shown") {
-  session.load(viz::Scenario::parse(
-      "page 99\nsay one\nadd 1\nsay two\nadd 2\nfails add 9\nsay three\nadd 4\n", "steps"));
+  load("say one\nadd 1\nsay two\nadd 2\nfails add 9\nsay three\nadd 4\n", "steps");
   using Words = std::vector<std::string>;
   const auto log = [&] {
     Words words;

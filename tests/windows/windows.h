@@ -15,6 +15,7 @@
 namespace windows {
 
 using kvtest::HeadShape;
+using kvtest::last_of;
 using kvtest::Outputs;
 using kvtest::Part;
 using kvtest::Sequence;
@@ -61,13 +62,6 @@ inline std::vector<Way> all_ways(const lesson04_test::Run& run, int window,
   return ways;
 }
 
-/// The part's rows of what its whole sequence gives.
-inline std::vector<float> last_of(const std::vector<float>& all, const HeadShape& shape,
-                                  const Part& part) {
-  const auto n = static_cast<std::ptrdiff_t>(shape.q_width()) * part.num_rows;
-  return {all.end() - n, all.end()};
-}
-
 /// Every lesson gives the bits of lesson 01: windows on both sides of a quarter of a tile, a tile
 /// and a group; few queries and many; alone and in a batch.
 inline void check_equal_bits(kv::Device device, const HeadShape& shape,
@@ -88,11 +82,11 @@ inline void check_equal_bits(kv::Device device, const HeadShape& shape,
                                       {&b, std::max(1, std::min(chunk / 2, b.len))}};
         for (const Way& way : all_ways(run, window, {1, 64})) {
           CAPTURE(way.name);
-          lesson04_test::check_bits(way.attend(shape, parts), {last_of(want[2], shape, parts[0]),
-                                                               last_of(want[0], shape, parts[1]),
-                                                               last_of(want[1], shape, parts[2])});
-          const Outputs alone = way.attend(shape, {parts[1]});
-          lesson04_test::check_bits(alone, {last_of(want[0], shape, parts[1])});
+          const Outputs of_parts{last_of(want[2], shape, parts[0].num_rows),
+                                 last_of(want[0], shape, parts[1].num_rows),
+                                 last_of(want[1], shape, parts[2].num_rows)};
+          lesson04_test::check_bits(way.attend(shape, parts), of_parts);
+          lesson04_test::check_bits(way.attend(shape, {parts[1]}), {of_parts[1]});
         }
       }
     }
@@ -124,7 +118,7 @@ inline void check_last_keys(kv::Device device, const std::vector<int>& windows) 
       const int len = window + (is_plain(run) ? 23 : kv::attention::kGroupTokens);
       const Sequence s(shape, len, 7), seen = cut(shape, s, len - window, len);
       const auto want = whole(run, 0, shape, {{&seen, window}});
-      const std::vector<float> last = last_of(want[0], shape, {&seen, 1});
+      const std::vector<float> last = last_of(want[0], shape, 1);
       for (const Way& way : all_ways(run, window)) {
         CAPTURE(way.name);
         const std::string found =

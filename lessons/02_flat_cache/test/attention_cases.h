@@ -29,11 +29,8 @@ inline kvtest::Rows numbered_rows(int num_rows, int row_elements, float sign) {
 /// Slot s of the cache holds numbered row rows[s]; -1: it was not written.
 inline void check_slots(const std::string& name, const kv::DeviceBuffer& cache, float sign,
                         const std::vector<int>& rows, const kv::Stream& stream) {
-  const size_t n = cache.bytes() / kvtest::row_bytes(stream);
-  const std::vector<float> found =
-      kDevice == kv::Device::kCuda
-          ? kvtest::floats_of(kvtest::download<kv::BFloat16>(cache.data(), n, stream))
-          : kvtest::download<float>(cache.data(), n, stream);
+  const std::vector<float> found = kvtest::download_rows(cache, stream);
+  const size_t n = found.size();
   for (size_t i = 0; i < n; ++i) {
     const size_t slot = i * rows.size() / n, element = i % (n / rows.size());
     INFO(name, ": slot ", slot, ", element ", element,

@@ -12,9 +12,9 @@
 
 #include "cli/reservation_arena.h"
 #include "common/error.h"
-#include "common/table.h"
 #include "flat_kv_cache.h"
 #include "qwen3/known_models.h"
+#include "tests/support/kv_shape.h"
 
 namespace {
 
@@ -25,11 +25,8 @@ using lesson02::SlotRange;
 
 /// A model shape with pairwise distinct, awkward numbers.
 kv::ModelConfig small_config() {
-  kv::ModelConfig config;
-  config.num_layers = 3;
+  kv::ModelConfig config = kvtest::shape(3, 5, 7);
   config.num_heads = 10;
-  config.num_kv_heads = 5;
-  config.head_dim = 7;
   return config;
 }
 

@@ -41,13 +41,12 @@ TEST_CASE("a full table is read to its end, and not beyond") {
   const auto table = reinterpret_cast<int32_t*>(static_cast<char*>(memory) + page) - 2;
   table[0] = 1, table[1] = 0;
   const kv::Stream stream(kv::Device::kCpu);
-  lesson03::PagedKvCache pool = lesson03_test::blocks_of_two(2, 1, 8, stream);
-  lesson03_test::number_slots(pool.layer(0), stream);
-  const lesson03_test::Gather gather(pool.layer(0), {1, 0}, {4}, {0}, stream, table);
+  lesson03::PagedKvCache pool = blocks_of_two(2, 1, 8, stream);
+  number_slots(pool.layer(0), stream);
+  const Gather gather(pool.layer(0), {1, 0}, {4}, {0}, stream, table);
   gather.start(stream);
   INFO("slot s holds s, the table is 1 0, a block has two slots, and there are 4 tokens");
-  CHECK(lesson03_test::drawn(lesson03_test::words_of(gather.k, stream), pool.layer(0), 99,
-                             stream) == "2 3 0 1");
+  CHECK(drawn(words_of(gather.k, stream), pool.layer(0), 99, stream) == "2 3 0 1");
   munmap(memory, 2 * page);
 }
 
@@ -57,7 +56,7 @@ TEST_CASE("a row that begins past 2^31 elements is written") {
   const kv::Stream stream(kv::Device::kCpu);
   lesson03::PagedKvCache pool(kvtest::shape(1, 512, 128), stream, 1, 1);
   const lesson03::KvBlocks cache = pool.layer(0);
-  const auto row = kvtest::upload(lesson03_test::numbered({10}, cache, stream), stream);
+  const auto row = kvtest::upload(numbered({10}, cache, stream), stream);
   const void* const rows =
       kvtest::without_first(row.data(), (kRows - 1) * static_cast<int64_t>(row.bytes()));
   std::vector<int64_t> slots(kRows, lesson03::kNoSlot);
@@ -67,12 +66,12 @@ TEST_CASE("a row that begins past 2^31 elements is written") {
       stream);
   for (const void* const held : {cache.k, cache.v}) {
     const auto words = kvtest::download<uint16_t>(held, row.bytes() / 2, stream);
-    CHECK(lesson03_test::drawn(words, cache, 1, stream) == "10");
+    CHECK(drawn(words, cache, 1, stream) == "10");
   }
 }
 
 TEST_CASE("a model in a debug pool: the same logits, and no guard is touched") {
-  lesson03_test::check_model_in_debug_pool<lesson03::GatheredAttention>(shipped_model());
+  check_model_in_debug_pool<lesson03::GatheredAttention>(shipped_model());
 }
 
 #ifndef NDEBUG
@@ -86,8 +85,8 @@ TEST_CASE("a slot out of range is rejected in a debug build") {
       kv::set_num_threads(1);
       const kv::Stream stream(kv::Device::kCpu);
       lesson03::PagedKvCache cache(kvtest::shape(1, 3, 8), stream, 3, 4);
-      const lesson03_test::Words row(48);
-      lesson03_test::write_rows(cache.layer(0), row, row, {slot}, stream);
+      const Words row(48);
+      write_rows(cache.layer(0), row, row, {slot}, stream);
       _exit(0);
     }
     int status = 0;

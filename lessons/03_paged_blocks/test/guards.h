@@ -108,16 +108,18 @@ inline std::string first_difference(const Words& found, const Words& expected, s
                      at % width, found[at], expected[at]);
 }
 
+/// Queues a write of rows that are on the device, as many as there are slots, and does not wait.
+inline void start_write(const lesson03::KvBlocks& cache, const void* k, const void* v,
+                        const int64_t* slots, int num_rows, const kv::Stream& stream) {
+  lesson03::write_kv({.k = k, .v = v, .slot_mapping = slots, .num_rows = num_rows, .cache = cache},
+                     stream);
+}
 inline void write_rows(const lesson03::KvBlocks& cache, const Words& k, const Words& v,
                        const std::vector<int64_t>& slots, const kv::Stream& stream) {
   const auto d_k = kvtest::upload(k, stream), d_v = kvtest::upload(v, stream);
   const auto d_slots = kvtest::upload(slots, stream);
-  lesson03::write_kv({.k = d_k.data(),
-                      .v = d_v.data(),
-                      .slot_mapping = d_slots.as<const int64_t>(),
-                      .num_rows = static_cast<int>(slots.size()),
-                      .cache = cache},
-                     stream);
+  start_write(cache, d_k.data(), d_v.data(), d_slots.as<const int64_t>(),
+              static_cast<int>(slots.size()), stream);
   stream.synchronize();  // before the rows are freed
 }
 
@@ -176,102 +178,6 @@ inline Gathered gather_rows(const lesson03::KvBlocks& cache, const std::vector<i
   const Gather gather(cache, tables, lens, out_begin, stream);
   gather.start(stream);
   return {words_of(gather.k, stream), words_of(gather.v, stream)};
-}
-
-/// Rows go to their slots, those of slot -1 nowhere, and nothing else changes: the whole cache is
-/// compared. Then two sequences come back out of permuted blocks, row by row.
-inline void check_write_and_gather(const kv::Stream& stream) {
-  struct Shape {
-    int kv_heads, head_dim, block_size;
-  };
-  for (const Shape shape :
-       {Shape{8, 128, 16}, Shape{3, 8, 4}, Shape{1, 80, 1}, Shape{3, 64, 256}}) {
-    CAPTURE(shape.block_size);
-    std::mt19937_64 rng(7);
-    constexpr int kBlocks = 9;
-    constexpr size_t kRows = 23;
-    lesson03::KvBlocks cache{.num_blocks = kBlocks,
-                             .block_size = shape.block_size,
-                             .num_kv_heads = shape.kv_heads,
-                             .head_dim = shape.head_dim};
-    const size_t width = width_of(cache, stream);
-    const size_t num_slots = kBlocks * shape.block_size;
-    Words k = random_words(rng, num_slots * width), v = random_words(rng, num_slots * width);
-    const auto d_k = kvtest::upload(k, stream), d_v = kvtest::upload(v, stream);
-    cache.k = d_k.data(), cache.v = d_v.data();
-    const Words new_k = random_words(rng, kRows * width), new_v = random_words(rng, kRows * width);
-    std::vector<int64_t> slots;  // distinct; every fourth row is skipped
-    for (size_t row = 0; row < kRows; ++row) {
-      const bool skipped = row % 4 == 0 || row >= num_slots;
-      slots.push_back(skipped ? lesson03::kNoSlot
-                              : static_cast<int64_t>((row * 5 + 3) % num_slots));
-      if (skipped) continue;
-      const auto from = static_cast<std::ptrdiff_t>(row * width);
-      const auto to = slots.back() * static_cast<std::ptrdiff_t>(width);
-      std::copy_n(new_k.begin() + from, width, k.begin() + to);
-      std::copy_n(new_v.begin() + from, width, v.begin() + to);
-    }
-    write_rows(cache, new_k, new_v, slots, stream);
-    CHECK(first_difference(words_of(d_k, stream), k, width) == "");
-    CHECK(first_difference(words_of(d_v, stream), v, width) == "");
-#ifdef NDEBUG  // a debug build rejects a slot outside the cache
-    write_rows(cache, new_k, new_v, {static_cast<int64_t>(num_slots), -2, int64_t{1} << 40},
-               stream);
-    CHECK(first_difference(words_of(d_k, stream), k, width) == "");
-    CHECK(first_difference(words_of(d_v, stream), v, width) == "");
-#endif
-    // Entries after a sequence's last block are never read.
-    const int size = shape.block_size, len0 = 2 * size + 1, len1 = size;
-    const std::vector<int32_t> tables{8, 0, 5, 3, -1, 1 << 30}, lens{len0, len1};
-    const Gathered gathered = gather_rows(cache, tables, lens, {len1, 0}, stream);
-    Words want_k, want_v;
-    const auto expect = [&](int seq, int len) {
-      for (int t = 0; t < len; ++t) {
-        const int slot = tables[3 * seq + t / size] * size + t % size;
-        const auto at = static_cast<std::ptrdiff_t>(width) * slot;
-        want_k.insert(want_k.end(), k.begin() + at, k.begin() + at + static_cast<int>(width));
-        want_v.insert(want_v.end(), v.begin() + at, v.begin() + at + static_cast<int>(width));
-      }
-    };
-    expect(1, len1);
-    expect(0, len0);
-    CHECK(first_difference(gathered.k, want_k, width) == "");
-    CHECK(first_difference(gathered.v, want_v, width) == "");
-  }
-}
-
-/// write_kv and gather_kv of whole blocks, the first and the last of the pool among them. The
-/// guards stay as they are, and none of them is gathered. A kernel that is off by one row is found
-/// by the guards.
-inline void check_write_and_gather_in_debug_pool(const kv::Stream& stream) {
-  constexpr int kBlocks = 5, kLayers = 2;
-  constexpr uint16_t kGuard = 0xFFFF;
-  for (const int block_size : {1, 4, 16}) {
-    const std::vector<int32_t> table{between_guards(kBlocks - 1), between_guards(0)};
-    std::vector<int64_t> slots;
-    for (const int32_t id : table) {
-      for (int i = 0; i < block_size; ++i) slots.push_back(int64_t{id} * block_size + i);
-    }
-    for (const Off off : kOffByOne) {
-      CAPTURE(block_size);
-      CAPTURE(off.k);
-      CAPTURE(off.v);
-      lesson03::PagedKvCache cache(kvtest::shape(kLayers, 3, 8), stream, with_guards(kBlocks),
-                                   block_size);
-      fill_blocks(cache, 0, stream);
-      fill_guards(cache, stream);
-      for (int layer = kLayers - 1; layer >= 0; --layer) {
-        const auto blocks = off_by(cache.layer(layer), off.k, off.v, stream.device());
-        const Gathered rows = gather_rows(blocks, table, {2 * block_size}, {0}, stream);
-        const bool clean =
-            std::ranges::count(rows.k, kGuard) == 0 && std::ranges::count(rows.v, kGuard) == 0;
-        CHECK(clean == off.right());
-        const Words ones(slots.size() * width_of(blocks, stream), 0x3F3F);
-        write_rows(blocks, ones, ones, slots, stream);
-        CHECK((num_touched(cache, stream) == 0) == off.right());
-      }
-    }
-  }
 }
 
 /// A prompt in two chunks and three steps of a model, with K and V in small blocks. That there are

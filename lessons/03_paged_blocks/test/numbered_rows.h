@@ -71,37 +71,6 @@ inline std::string held(const void* rows, const lesson03::KvBlocks& cache,
   return drawn(kvtest::download<uint16_t>(rows, words, stream), cache, 2, stream);
 }
 
-/// Four rows to three blocks of two slots.
-inline void check_rows_in_slots(const kv::Stream& stream) {
-  lesson03::PagedKvCache pool = blocks_of_two(3, 1, 8, stream);
-  const lesson03::KvBlocks cache = pool.layer(0);
-  write_rows(cache, numbered({10, 11, 12, 13}, cache, stream),
-             numbered({110, 111, 112, 113}, cache, stream), {5, lesson03::kNoSlot, 1, 3}, stream);
-  INFO("rows 10 11 12 13 of K, and 110 111 112 113 of V, go to slots 5 -1 1 3");
-  const std::string k = held(cache.k, cache, stream), v = held(cache.v, cache, stream);
-  CHECK(k == ". 12 | . 13 | . 10");
-  CHECK(v == ". 112 | . 113 | . 110");
-}
-
-/// Blocks 1 and 2 of a pool of four, as a cache of two. What goes to a slot that it does not have
-/// is seen in the others.
-inline void check_slots_outside(const kv::Stream& stream) {
-  lesson03::PagedKvCache pool = blocks_of_two(4, 2, 8, stream);
-  const lesson03::KvBlocks all = pool.layer(0);
-  lesson03::KvBlocks cache = off_by(all, 2, 2, stream.device());
-  cache.num_blocks = 2;
-  std::vector<int64_t> slots{3, lesson03::kNoSlot};
-#ifdef NDEBUG  // a debug build rejects a slot outside the cache
-  slots.insert(slots.end(), {4, -2});
-#endif
-  const Words rows = numbered({10, 11, 12, 13}, cache, stream);
-  write_rows(cache, rows, rows, slots, stream);
-  INFO("rows 10 11 12 13 go to slots 3 -1 4 -2 of the two blocks in the middle, slots 0 to 3");
-  const std::string k = held(all.k, all, stream), v = held(all.v, all, stream);
-  CHECK(k == ". . | . . | . 10 | . .");
-  CHECK(v == ". . | . . | . 10 | . .");
-}
-
 /// Slot s of K holds number s, of V 100 + s.
 inline void number_slots(const lesson03::KvBlocks& cache, const kv::Stream& stream) {
   std::vector<int> k(cache.num_blocks * cache.block_size);
@@ -112,22 +81,6 @@ inline void number_slots(const lesson03::KvBlocks& cache, const kv::Stream& stre
     const Words rows = numbered(numbers, cache, stream);
     kv::copy_to_device(to, rows.data(), rows.size() * sizeof(rows[0]), stream);
   }
-}
-
-/// Two sequences come out of four blocks of two slots, the second one first.
-inline void check_rows_in_order(const kv::Stream& stream) {
-  lesson03::PagedKvCache pool = blocks_of_two(4, 2, 8, stream);
-  const lesson03::KvBlocks cache = pool.layer(0);
-  number_slots(cache, stream);
-  // Entries after a sequence's last block must not be followed. Both tables are wider than the
-  // longest sequence: a table that begins too early begins with block 3.
-  const Gathered got = gather_rows(cache, {3, 0, 1, 3, 2, -1, 1 << 30, -1}, {5, 1}, {1, 0}, stream);
-  INFO("slot s holds s (K) and 100 + s (V), a block has two slots");
-  INFO("a table has 4 entries, and those after the last block are never read");
-  INFO("sequence 0: table 3 0 1, 5 tokens, to row 1 and on; sequence 1: table 2, 1 token, row 0");
-  const std::string k = drawn(got.k, cache, 99, stream), v = drawn(got.v, cache, 99, stream);
-  CHECK(k == "4 6 7 0 1 2");
-  CHECK(v == "104 106 107 100 101 102");
 }
 
 /// A cache of 2^30 + 1 blocks of two slots, of which only the last has memory.
@@ -145,114 +98,5 @@ struct FarBlock {
   lesson03::KvBlocks cache;
   kv::DeviceBuffer rows, k, v;
 };
-
-inline void check_written_past_2_to_31(const kv::Stream& stream) {
-  const FarBlock far(stream);
-  const auto slots =
-      kvtest::upload(std::vector<int64_t>{FarBlock::kSlot + 1, FarBlock::kSlot}, stream);
-  lesson03::write_kv({.k = far.rows.data(),
-                      .v = far.rows.data(),
-                      .slot_mapping = slots.as<const int64_t>(),
-                      .num_rows = 2,
-                      .cache = far.cache},
-                     stream);
-  INFO("rows 10 11 go to slots 2^31 + 1 and 2^31");
-  CHECK(drawn(words_of(far.k, stream), far.cache, 2, stream) == "11 10");
-  CHECK(drawn(words_of(far.v, stream), far.cache, 2, stream) == "11 10");
-}
-
-/// The third of three tables of 2^30 entries; no other has memory, or a token.
-inline void check_gathered_past_2_to_31(const kv::Stream& stream) {
-  const FarBlock far(stream);
-  const auto table = kvtest::upload(std::vector<int32_t>{FarBlock::kId}, stream);
-  const auto seq_len = kvtest::upload(std::vector<int32_t>{0, 0, 2}, stream);
-  const auto begin = kvtest::upload(std::vector<int64_t>{0, 0, FarBlock::kSlot}, stream);
-  const auto k = kvtest::poisoned(far.rows.bytes(), stream),
-             v = kvtest::poisoned(k.bytes(), stream);
-  const auto row_bytes = static_cast<int64_t>(k.bytes()) / 2;
-  lesson03::KvBlocks cache = far.cache;
-  cache.v = kvtest::without_first(far.rows.data(), FarBlock::kId * static_cast<int64_t>(k.bytes()));
-  cache.k = cache.v;
-  const void* const tables = kvtest::without_first(table.data(), int64_t{2} * FarBlock::kId * 4);
-  lesson03::gather_kv({.cache = cache,
-                       .block_tables = static_cast<const int32_t*>(tables),
-                       .seq_len = seq_len.as<const int32_t>(),
-                       .out_begin = begin.as<const int64_t>(),
-                       .max_blocks_per_seq = FarBlock::kId,
-                       .num_seqs = 3,
-                       .max_seq_len = 2,
-                       .k_out = kvtest::without_first(k.data(), FarBlock::kSlot * row_bytes),
-                       .v_out = kvtest::without_first(v.data(), FarBlock::kSlot * row_bytes)},
-                      stream);
-  INFO("rows 10 11 come out of block 2^30, which is entry 2^31 of all tables, to row 2^31");
-  CHECK(drawn(words_of(k, stream), cache, 2, stream) == "10 11");
-  CHECK(drawn(words_of(v, stream), cache, 2, stream) == "10 11");
-}
-
-/// Two kernels at once: the second reads the rows that the first one writes.
-inline void check_written_in_turn(const kv::Stream& stream) {
-  lesson03::PagedKvCache first = blocks_of_two(2, 2, 8, stream);
-  lesson03::PagedKvCache second = blocks_of_two(2, 2, 8, stream);
-  const lesson03::KvBlocks from = first.layer(0), to = second.layer(0);
-  const auto rows = kvtest::upload(numbered({10, 11, 12}, from, stream), stream);
-  const auto slots = kvtest::upload(std::vector<int64_t>{1, 2, 0}, stream);
-  lesson03::WriteKvArgs args{.k = rows.data(),
-                             .v = rows.data(),
-                             .slot_mapping = slots.as<const int64_t>(),
-                             .num_rows = 3,
-                             .cache = from};
-  lesson03::write_kv(args, stream);
-  args.k = from.k, args.v = from.v, args.cache = to;
-  lesson03::write_kv(args, stream);
-  INFO("rows 10 11 12 go to slots 1 2 0 of a cache, and what is there to slots 1 2 0 of another");
-  const std::string k = held(to.k, to, stream), v = held(to.v, to, stream);
-  CHECK(k == "11 12 | 10 .");
-  CHECK(v == "11 12 | 10 .");
-}
-
-/// Two kernels at once: the first writes the slots of the second, two to a row of 16 bytes.
-inline void check_slots_in_turn(const kv::Stream& stream) {
-  lesson03::PagedKvCache made = blocks_of_two(1, 1, 8, stream);
-  lesson03::PagedKvCache pool = blocks_of_two(2, 2, 8, stream);
-  const lesson03::KvBlocks slots = made.layer(0), cache = pool.layer(0);
-  const auto wanted = kvtest::upload(std::vector<int64_t>{1, 2, 0, lesson03::kNoSlot}, stream);
-  const auto in_order = kvtest::upload(std::vector<int64_t>{0, 1}, stream);
-  const auto rows = kvtest::upload(numbered({10, 11, 12, 13}, cache, stream), stream);
-  lesson03::write_kv({.k = wanted.data(),
-                      .v = wanted.data(),
-                      .slot_mapping = in_order.as<const int64_t>(),
-                      .num_rows = 2,
-                      .cache = slots},
-                     stream);
-  lesson03::write_kv({.k = rows.data(),
-                      .v = rows.data(),
-                      .slot_mapping = static_cast<const int64_t*>(slots.k),
-                      .num_rows = 4,
-                      .cache = cache},
-                     stream);
-  INFO("a kernel writes the slots 1 2 0 -1, and the next one takes rows 10 11 12 13 there");
-  const std::string k = held(cache.k, cache, stream), v = held(cache.v, cache, stream);
-  CHECK(k == "12 10 | 11 .");
-  CHECK(v == "12 10 | 11 .");
-}
-
-/// Two kernels at once: the second gathers the rows that the first one writes.
-inline void check_gathered_in_turn(const kv::Stream& stream) {
-  lesson03::PagedKvCache pool = blocks_of_two(2, 2, 8, stream);
-  const lesson03::KvBlocks cache = pool.layer(0);
-  const auto rows = kvtest::upload(numbered({10, 11, 12}, cache, stream), stream);
-  const auto slots = kvtest::upload(std::vector<int64_t>{2, 3, 0}, stream);
-  const Gather gather(cache, {1, 0}, {3}, {0}, stream);
-  lesson03::write_kv({.k = rows.data(),
-                      .v = rows.data(),
-                      .slot_mapping = slots.as<const int64_t>(),
-                      .num_rows = 3,
-                      .cache = cache},
-                     stream);
-  gather.start(stream);
-  INFO("rows 10 11 12 go to slots 2 3 0, and come back by the table 1 0");
-  CHECK(drawn(words_of(gather.k, stream), cache, 99, stream) == "10 11 12");
-  CHECK(drawn(words_of(gather.v, stream), cache, 99, stream) == "10 11 12");
-}
 
 }  // namespace lesson03_test

@@ -185,8 +185,7 @@ inline Outputs wanted(const Run& run, const HeadShape& shape, const std::vector<
   for (const Part& part : parts) whole.push_back({part.sequence, part.sequence->len});
   Outputs rows = lesson01_test::attend_with(run.kernel, run.device)(shape, whole);
   for (size_t i = 0; i < parts.size(); ++i) {
-    const auto n = static_cast<std::ptrdiff_t>(shape.q_width()) * parts[i].num_rows;
-    rows[i].erase(rows[i].begin(), rows[i].end() - n);
+    rows[i] = kvtest::last_of(rows[i], shape, parts[i].num_rows);
   }
   return rows;
 }
@@ -211,47 +210,6 @@ inline void check_bits(const Outputs& got, const Outputs& want) {
   }
 }
 
-/// Few tokens, in blocks of 32 and of 4; several rows, heads that share K and V.
-inline void check_few_tokens(const Run& run) {
-  for (const HeadShape shape : {HeadShape{2, 1, 64}, HeadShape{4, 2, 80}, HeadShape{6, 2, 128}}) {
-    const Sequence a(shape, 5, 1), b(shape, 1, 2), c(shape, 40, 3);
-    INFO(shape.num_heads, " query heads, ", shape.num_kv_heads, " KV heads of ", shape.head_dim);
-    for (const int rows : {1, 3}) {
-      const std::vector<Part> parts{{&a, rows}, {&b, 1}, {&c, rows}};
-      CAPTURE(rows);
-      const Outputs want = wanted(run, shape, parts);
-      check_bits(run.attend({.block_size = 32})(shape, parts), want);
-      INFO("in blocks of 4 past 2^31 elements");
-      check_bits(run.attend({.block_size = 4, .first_block = 9'000'000})(shape, parts), want);
-    }
-  }
-}
-
-/// The fast kernel: every context, grouping and head_dim in one decode step.
-inline void check_contexts_and_shapes(kv::Device device) {
-  for (const HeadShape shape :
-       {HeadShape{8, 8, 128}, HeadShape{16, 8, 128}, HeadShape{16, 4, 64}, HeadShape{16, 2, 80},
-        HeadShape{6, 2, 96}, HeadShape{8, 2, 32}, HeadShape{12, 1, 128}}) {
-    CAPTURE(shape.num_heads);
-    CAPTURE(shape.head_dim);
-    std::vector<Sequence> sequences;
-    for (const int len : {1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 700}) {
-      sequences.emplace_back(shape, len, sequences.size() + 1);
-    }
-    std::vector<Part> parts;
-    for (const Sequence& s : sequences) parts.push_back({&s, 1});
-    const Outputs want = wanted({kv::Kernel::kFast, device}, shape, parts);
-    for (const Run& run : runs_on(device)) {
-      if (run.kernel == kv::Kernel::kPlain) continue;
-      for (const int block_size : {1, 16, 64, 256}) {
-        CAPTURE(run.seq_len_bound);
-        CAPTURE(block_size);
-        check_bits(run.attend({.block_size = block_size})(shape, parts), want);
-      }
-    }
-  }
-}
-
 /// Every block size, with and without guards between the blocks; blocks in any order; anything in
 /// slots without a token; and blocks past 2^31 elements.
 inline std::vector<Blocks> all_layouts() {
@@ -268,22 +226,6 @@ inline std::vector<Blocks> all_layouts() {
   return all;
 }
 
-inline void check_all_layouts(const Run& run) {
-  const HeadShape shape{4, 2, 128};
-  const Sequence a(shape, 259, 1), b(shape, 33, 2), c(shape, 64, 3), d(shape, 1, 4);
-  for (const auto& parts : {std::vector<Part>{{&a, 1}, {&b, 1}, {&c, 1}, {&d, 1}},
-                            std::vector<Part>{{&c, 7}, {&a, 40}, {&b, 1}}}) {
-    const Outputs want = wanted(run, shape, parts);
-    for (const Blocks& blocks : all_layouts()) {
-      CAPTURE(blocks.block_size);
-      CAPTURE(blocks.guards);
-      CAPTURE(blocks.unused.bits);
-      CAPTURE(blocks.first_block);
-      check_bits(run.attend(blocks)(shape, parts), want);
-    }
-  }
-}
-
 /// Only the table says which sequence has a block, so a shared prefix needs nothing from a kernel.
 /// `b` has the queries of `a` and other K and V, until its table names a's blocks.
 inline void check_shared_blocks(const Run& run) {
@@ -294,46 +236,6 @@ inline void check_shared_blocks(const Run& run) {
   const Outputs want = wanted(run, shape, {{&a, 1}, {&a, 1}});
   CHECK_FALSE(kvtest::same_bits(run.attend()(shape, {{&a, 1}, {&b, 1}})[1], want[1]));
   check_bits(run.attend({.one_table = true})(shape, {{&a, 1}, {&b, 1}}), want);
-}
-
-inline void check_block_sizes_refused(const Run& run) {
-  const HeadShape shape{4, 2, 64};
-  const Sequence s(shape, 3, 61);
-  Pass pass(shape, {{&s, 1}}, {}, run.device);
-  for (const int size : {0, -1, 3, 12, 257, 512, INT32_MIN}) {
-    pass.args.cache.block_size = size;
-    const std::string found = "block size " + std::to_string(size);
-    CHECK_THROWS_WITH_AS(pass.run(op_of(run.kernel)), doctest::Contains(found.c_str()),
-                         std::invalid_argument);
-  }
-}
-
-/// Sequences that fill their last block, in a debug pool. A kernel that keeps to the blocks gives
-/// the bits that it gives without guards; off by one row of K or V, it gives NaN.
-inline void check_debug_pool(const Run& run) {
-  const HeadShape shape{4, 2, 64};
-  for (const int block_size : {1, 16, 64}) {
-    const Sequence a(shape, 320, 1), b(shape, 2 * block_size, 2);
-    for (const int rows : {1, 40}) {
-      const std::vector<Part> parts{{&a, rows}, {&b, 1}};
-      const auto attend = [&](bool guards, Off off) {
-        return run.attend({.block_size = block_size, .guards = guards, .off = off})(shape, parts);
-      };
-      const Outputs want = attend(false, {0, 0});
-      for (const Off off : lesson03_test::kOffByOne) {
-        CAPTURE(block_size);
-        CAPTURE(rows);
-        CAPTURE(off.k);
-        CAPTURE(off.v);
-        const Outputs got = attend(true, off);
-        if (off.right()) {
-          check_bits(got, want);
-        } else {
-          for (const auto& part : got) CHECK(std::isnan(part.back()));
-        }
-      }
-    }
-  }
 }
 
 }  // namespace lesson04_test

@@ -96,10 +96,7 @@ TEST_CASE("random models of other shapes agree with lesson 01") {
     const auto& [heads, kv_heads, dim] = size;
     CAPTURE(std::get<0>(size));
     kvtest::TempDir dir;
-    kvtest::RandomModel shape;
-    shape.num_heads = heads;
-    shape.num_kv_heads = kv_heads;
-    shape.head_dim = dim;
+    const kvtest::RandomModel shape{.num_heads = heads, .num_kv_heads = kv_heads, .head_dim = dim};
     kvtest::write_model(dir.path(), shape);
     kv::Model model = kv::Model::load(dir.path(), kv::Device::kCpu);
     std::vector<kv::Request> requests(2);

@@ -52,23 +52,15 @@ std::vector<Part> large_batch(const std::vector<Sequence>& sequences, int copies
 /// The expected output of each part: lesson 01's last rows of its sequence.
 Outputs wanted_of_batch(const HeadShape& shape, const std::vector<Sequence>& sequences,
                         const std::vector<Part>& parts) {
-  std::vector<Part> whole;
-  for (const Sequence& s : sequences) whole.push_back({&s, std::min(8, s.len)});
-  const Outputs all = wanted(kFast, shape, whole);
+  const Outputs all = wanted(kFast, shape, kvtest::last_tokens_of(sequences, 8));
   Outputs want;
   for (const Part& part : parts) {
     const auto& rows = all[part.sequence - sequences.data()];
-    want.emplace_back(rows.end() - static_cast<std::ptrdiff_t>(shape.q_width()) * part.num_rows,
-                      rows.end());
+    want.push_back(kvtest::last_of(rows, shape, part.num_rows));
   }
   return want;
 }
 
-std::vector<Sequence> sequences_of(const HeadShape& shape, const std::vector<int>& lengths) {
-  std::vector<Sequence> sequences;
-  for (const int len : lengths) sequences.emplace_back(shape, len, sequences.size() + 1);
-  return sequences;
-}
 /// Lengths around all boundaries, 28 groups of keys together.
 const std::vector<int> kUneven{1, 63, 64, 65, 255, 256, 257, 511, 513, 1000, 1025, 1300};
 
@@ -81,7 +73,7 @@ TEST_CASE("a large uneven batch gives the bits of lesson 01" * doctest::test_sui
         HeadShape{12, 2, 128}, HeadShape{14, 2, 64}}) {
     CAPTURE(shape.num_heads);
     CAPTURE(shape.head_dim);
-    const std::vector<Sequence> sequences = sequences_of(shape, kUneven);
+    const std::vector<Sequence> sequences = kvtest::sequences_of(shape, kUneven);
     const auto parts = large_batch(sequences, 5, 8 / (shape.num_heads / shape.num_kv_heads));
     const Outputs want = wanted_of_batch(shape, sequences, parts);
     for (const int block_size : {1, 16, 256}) {
@@ -99,7 +91,7 @@ TEST_CASE("a large uneven batch gives the same bits however often it is tried" *
        {std::pair{kUneven, 2},  // a group for each run
         std::pair{kUneven, 5}, std::pair{std::vector{1000, 1025, 1300}, 10}}) {  // two
     CAPTURE(copies);
-    const std::vector<Sequence> sequences = sequences_of(shape, lengths);
+    const std::vector<Sequence> sequences = kvtest::sequences_of(shape, lengths);
     const auto parts = large_batch(sequences, copies, 4);
     const Outputs want = wanted_of_batch(shape, sequences, parts);
     Pass pass(shape, parts, {.seq_len_bound = 4096}, kDevice);
@@ -121,14 +113,10 @@ TEST_CASE("a chain of many merges gives the bits of merging one by one") {
 // simulated GPU has no runs and would need ten minutes, so it has the case before this one.
 TEST_CASE("one long sequence in runs gives the bits of lesson 01" * doctest::test_suite("sweep")) {
   const HeadShape shape{16, 8, 64};
-  std::vector<Sequence> sequences;
-  for (const int len : {33'100, 200, 300, 32'768}) {
-    sequences.emplace_back(shape, len, sequences.size() + 1);
-  }
+  const auto sequences = kvtest::sequences_of(shape, {33'100, 200, 300, 32'768});
   for (const int rows : {1, 4}) {
     CAPTURE(rows);
-    std::vector<Part> parts;
-    for (const Sequence& s : sequences) parts.push_back({&s, rows});
+    const std::vector<Part> parts = kvtest::last_tokens_of(sequences, rows);
     const Outputs want = wanted_of_batch(shape, sequences, parts);
     Pass pass(shape, parts, {}, kDevice);
     check_bits(pass.run(op_of(kFast.kernel)), want);

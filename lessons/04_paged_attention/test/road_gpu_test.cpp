@@ -13,10 +13,8 @@ namespace {
 void check_steps(const HeadShape& shape, const std::vector<int>& lens, Blocks blocks,
                  size_t first_step = 0) {
   blocks.guards = true;
-  std::vector<Sequence> sequences;
-  for (const int len : lens) sequences.emplace_back(shape, len, sequences.size() + 1);
-  std::vector<Part> parts;
-  for (const Sequence& s : sequences) parts.push_back({&s, 1});
+  const std::vector<Sequence> sequences = kvtest::sequences_of(shape, lens);
+  const std::vector<Part> parts = kvtest::last_tokens_of(sequences, 1);
   // p is rounded to bf16 (by at most 2^-8 of itself) and so is the result; 2 % of that for fp32.
   constexpr kvtest::Tolerance kTolerance{1.02 * 0x1p-8, 1.02 * 0x1p-8};
   for (size_t i = first_step; i < kSteps.size(); ++i) {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
-#include <span>
 #include <string>
 #include <vector>
 

@@ -17,7 +17,6 @@
 namespace {
 
 using kvtest::check_equal;
-using kvtest::request_of;
 using kvtest::shipped_model;
 using lesson05::SharingEngine;
 using namespace lesson05_test;
@@ -34,8 +33,7 @@ void check_empty(const SharingEngine& engine) {
 }  // namespace
 
 TEST_CASE("plain requests have lesson 02's bits for any block size") {
-  const std::vector<kv::Request> requests{request_of(4, 20), request_of(6, 7), request_of(300, 3),
-                                          request_of(1, 1), request_of(1, 0)};
+  const auto requests = kvtest::some_requests();
   const auto flat = lesson02::make_engine(shipped_model(), {})->generate(requests);
   for (const int block_size : {1, 16, 256}) {
     const auto engine = lesson05::make_engine(shipped_model(), {.block_size = block_size});

@@ -24,10 +24,7 @@ const kv::Stream& stream() {
   return kStream;
 }
 
-kv::Model& model() {
-  static kv::Model kModel = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
-  return kModel;
-}
+kv::Model& model() { return kvtest::shipped_model<kv::Device::kCuda>(); }
 
 void copy(const BlockRegions& regions, const std::vector<BlockCopy>& copies) {
   lesson05::copy_blocks_cuda({.regions = &regions, .copies = copies}, stream());

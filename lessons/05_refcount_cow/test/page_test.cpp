@@ -216,16 +216,6 @@ TEST_CASE_FIXTURE(Fixture, "buttons that would be refused are disabled and say w
   CHECK(ui.reason("resize 64 16").empty());  // a new pool always works
 }
 
-TEST_CASE_FIXTURE(Fixture, "the block size field keeps to powers of two") {
-  ui.type("resize/SIZE", 17);
-  CHECK(ui.buttons().at("resize").command == "resize 16 32");
-  ui.type("resize/SIZE", 31);
-  CHECK(ui.buttons().at("resize").command == "resize 16 16");
-  ui.type("resize/BLOCKS", 100000);
-  ui.click("resize");
-  CHECK(value("total") == 4096);
-}
-
 TEST_CASE_FIXTURE(Fixture, "a fork slides out of its parent's table, and then the counts rise") {
   run({"resize 4 4", "new A", "write A \"The sky was dark and it\"", "fork A B"});
   const viz::Scene forked = picture();

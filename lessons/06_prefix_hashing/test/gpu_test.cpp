@@ -13,10 +13,7 @@ namespace {
 
 using kvtest::with_system_prompt;
 
-kv::Model& model() {
-  static kv::Model kModel = kv::Model::load(KV_SOURCE_DIR "/models/tiny", kv::Device::kCuda);
-  return kModel;
-}
+kv::Model& model() { return kvtest::shipped_model<kv::Device::kCuda>(); }
 
 }  // namespace
 

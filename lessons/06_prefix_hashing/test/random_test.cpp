@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "cli/hashers.h"
 #include "kv_cache_manager.h"
 #include "requests.h"
+#include "tests/support/shortened.h"
 
 namespace {
 
@@ -36,11 +36,6 @@ struct Live {
   int64_t id = 0;
   Tokens tokens;
 };
-
-int64_t num_operations() {
-  const char* const set = std::getenv("KV_RANDOM_OPS");
-  return set ? std::atoll(set) / 20 : 500'000;
-}
 
 /// Few different tokens, so that prefixes meet often.
 Tokens some_tokens(std::mt19937_64& rng) {
@@ -140,7 +135,8 @@ void run(uint64_t seed, int64_t operations, int bits) {
 }  // namespace
 
 TEST_CASE("random operations: hits and blocks are the same under any hash") {
+  const int64_t num_operations = kvtest::number_from("KV_RANDOM_OPS", 10'000'000) / 20;
   for (const int bits : {0, 1, 3, 8}) {
-    run(static_cast<uint64_t>(bits) + 1, num_operations() / 4, bits);
+    run(static_cast<uint64_t>(bits) + 1, num_operations / 4, bits);
   }
 }

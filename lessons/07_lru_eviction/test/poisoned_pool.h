@@ -15,31 +15,19 @@
 namespace lesson07_test {
 
 /// Lesson 07's pool, which calls a function with the blocks that have been taken.
-class WatchedPool final : public lesson06::CachePool {
+class WatchedPool final : public lesson07::BlockPool {
  public:
   using OnTaken = std::function<void(std::span<const int32_t> ids)>;
   WatchedPool(int num_blocks, int block_size, OnTaken on_taken)
-      : pool_(num_blocks, block_size), on_taken_(std::move(on_taken)) {}
+      : BlockPool(num_blocks, block_size), on_taken_(std::move(on_taken)) {}
 
   bool get_new_blocks(std::span<int32_t> ids) override {
-    if (!pool_.get_new_blocks(ids)) return false;
+    if (!BlockPool::get_new_blocks(ids)) return false;
     on_taken_(ids);
     return true;
   }
-  int num_blocks() const override { return pool_.num_blocks(); }
-  int num_free() const override { return pool_.num_free(); }
-  int ref_cnt(int32_t id) const override { return pool_.ref_cnt(id); }
-  const lesson06::PrefixIndex& index() const override { return pool_.index(); }
-  void touch(std::span<const int32_t> ids) override { pool_.touch(ids); }
-  void free_blocks(std::span<const int32_t> ids) override { pool_.free_blocks(ids); }
-  lesson06::PrefixId cache_full_block(int32_t id, const lesson06::BlockKey& key) override {
-    return pool_.cache_full_block(id, key);
-  }
-  bool reset_prefix_cache() override { return pool_.reset_prefix_cache(); }
-  void check() const override { pool_.check(); }
 
  private:
-  lesson07::BlockPool pool_;
   OnTaken on_taken_;
 };
 
