@@ -16,15 +16,15 @@
 #include "common/error.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "lessons/11_host_tier/test/prefixes.h"
-#include "lessons/11_host_tier/test/random_pools.h"
 #include "lessons/12_file_tier/engine.h"
+#include "lessons/12_file_tier/test/random_pools.h"
 #include "tests/support/shortened.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
 
 using namespace lesson12;
-using lesson11_test::PoolSettings;
+using lesson12_test::PoolSettings;
 using Tokens = std::vector<int32_t>;
 
 /// Counts of all runs: a case that no run has seen is not tested.
@@ -35,7 +35,7 @@ struct Seen {
 Seen seen;
 
 /// All that ends with the process.
-struct Process : lesson11_test::PoolMemory {
+struct Process : lesson12_test::PoolMemory {
   Process(const std::filesystem::path& path, const PoolSettings& settings)
       : PoolMemory(settings),
         file(path, {.fingerprint = 12,

@@ -18,7 +18,7 @@
 #include "engine.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "lessons/11_host_tier/test/prefixes.h"
-#include "lessons/11_host_tier/test/random_pools.h"
+#include "lessons/12_file_tier/test/random_pools.h"
 #include "tests/support/shortened.h"
 
 namespace {
@@ -35,7 +35,7 @@ struct Seen {
 Seen seen;
 
 /// The settings of a run, chosen by its number.
-struct Settings : lesson11_test::PoolSettings {
+struct Settings : lesson12_test::PoolSettings {
   explicit Settings(uint64_t number) : PoolSettings(kvtest::Random(number)) {
     kvtest::Random random(~number);
     store_values = random.from(0, 3) == 0 ? random.from(0, 6) : 1000;
@@ -48,7 +48,7 @@ struct Settings : lesson11_test::PoolSettings {
   int store_values = 1000, check_every = 0;
 };
 
-struct Machine : lesson11_test::PoolMemory {
+struct Machine : lesson12_test::PoolMemory {
   Machine(BlockStore& store, const Settings& settings)
       : PoolMemory(settings),
         tier(device.regions, memory, store, 12, stream,

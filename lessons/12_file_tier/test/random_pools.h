@@ -11,7 +11,7 @@
 #include "lessons/11_host_tier/test/token_bytes.h"
 #include "tests/support/shortened.h"
 
-namespace lesson11_test {
+namespace lesson12_test {
 
 /// Chosen at random; half of the runs have a hash of 3 bits.
 struct PoolSettings {
@@ -36,7 +36,8 @@ struct PoolSettings {
 
 struct PoolMemory {
   explicit PoolMemory(const PoolSettings& settings)
-      : device(2, settings.device + 1, sizes_of(settings.block_size, settings.scales), stream,
+      : device(2, settings.device + 1,
+               lesson11_test::sizes_of(settings.block_size, settings.scales), stream,
                settings.block_size),
         memory(device.regions.bytes_per_block(), kv::Device::kCpu, settings.host + 1) {}
 
@@ -45,4 +46,4 @@ struct PoolMemory {
   lesson11::HostBlocks memory;
 };
 
-}  // namespace lesson11_test
+}  // namespace lesson12_test
