@@ -295,7 +295,7 @@ inline std::string answer_of(const Client::Reply& reply) {
       if (is_new) continue;
       json& whole = found->second;
       whole["text"] = whole["text"].get<std::string>() + part["text"].get<std::string>();
-      for (const json& id : part["token_ids"]) whole["token_ids"].push_back(id);
+      for (const json& id : part.value("token_ids", json())) whole["token_ids"].push_back(id);
       for (const auto& [name, values] : part["logprobs"].items()) {
         for (const json& value : values) whole["logprobs"][name].push_back(value);
       }

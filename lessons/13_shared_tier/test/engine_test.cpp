@@ -233,7 +233,8 @@ TEST_CASE_FIXTURE(TwoServers, "the last token is computed, also where it ends a 
   CHECK(server.tier().metrics().num_fetched == 2);
 }
 
-TEST_CASE_FIXTURE(TwoServers, "a put is counted when it is issued, and when the store has answered") {
+TEST_CASE_FIXTURE(TwoServers,
+                  "a put is counted when it is issued, and when the store has answered") {
   MemoryStore common;
   lesson13::Server server(model, {.num_blocks = 40}, {}, always(), common);
   server.submit(0, kvtest::request_of(50, 1));  // a pass fills three blocks, and is the last
