@@ -1,17 +1,12 @@
 // Prefill and decode on servers of their own, over one store.
 #include "instruments/route/test/routing.h"
-#include "lessons/13_shared_tier/cli/redis_server.h"
+#include "lessons/13_shared_tier/test/redis_cluster.h"
 #include "tests/support/shell.h"
 
 using namespace route_test;
+using lesson13_test::has_redis;
 
 namespace {
-
-bool has_redis() {
-  if (lesson13::RedisServer::is_installed()) return true;
-  MESSAGE("skipped: redis-server is not installed");
-  return false;
-}
 
 std::vector<std::string> over(const lesson13::RedisServer& redis, const std::string& role) {
   return {"--store", "unix:" + redis.address().host, "--role", role};
@@ -23,33 +18,26 @@ Routing router(std::vector<std::string> prefill, std::vector<std::string> decode
   return Routing(std::move(decode), options);
 }
 
-std::vector<std::string> alone(const std::vector<json>& requests) {
-  const Running server;
-  std::vector<std::string> answers;
-  for (const json& request : requests) answers.push_back(choices_of(server.complete(request)));
-  return answers;
-}
-
 }  // namespace
 
 TEST_CASE("route: prefill and decode apart give one server's answers") {
   if (!has_redis()) return;
   const std::vector<json> requests = mixed(36);
-  const std::vector<std::string> wanted = alone(requests);
+  const Answers wanted = one_by_one(Running(), requests);
   const lesson13::RedisServer redis;
   Program p(0, over(redis, "prefill"));
   const Program d(0, over(redis, "decode")), e(0, over(redis, "decode"));
   const Routing routing = router({url_of(p.port())}, {url_of(d.port()), url_of(e.port())});
   REQUIRE(routing.becomes_exact(3));
-  const auto check = [&](const std::vector<Client::Reply>& replies) {
-    for (size_t i = 0; i < wanted.size(); ++i) CHECK(choices_of(replies[i]) == wanted[i]);
+  const auto check = [&](const std::function<void()>& meanwhile = [] {}) {
+    CHECK(together(routing, requests, meanwhile) == wanted);
   };
   const auto loaded = [&] {
     return d.metric("vllm:external_prefix_cache_hits_total") +
            e.metric("vllm:external_prefix_cache_hits_total");
   };
   SUBCASE("in any order") {
-    check(together(routing.port(), requests));
+    check();
     CHECK(routing.metric("prefills_total") > 4);
     CHECK(routing.metric("prefills_failed_total") == 0);
     CHECK(loaded() > 0);
@@ -57,58 +45,51 @@ TEST_CASE("route: prefill and decode apart give one server's answers") {
     const double prefills = routing.metric("prefills_total");
     CHECK(routing.complete({{"prompt", "Once upon"}, {"max_tokens", 3}}).status == 200);
     CHECK(routing.metric("prefills_total") == prefills);  // shorter than a block
-    check(together(routing.port(), requests));            // from the caches of both
+    check();                                              // from the caches of both
   }
   SUBCASE("a stream, and a chat") {
     json request = requests[1];
     request["stream"] = true;
-    const auto texts = [](const Client::Reply& reply) {
-      std::vector<std::string> all;
-      for (const json& event : events_of(reply.body)) all.push_back(event["choices"].dump());
-      return all;
-    };
     const Running server;
-    CHECK(texts(routing.complete(request)) == texts(server.complete(request)));
+    CHECK(answer_of(routing.complete(request)) == answer_of(server.complete(request)));
     const json chat{{"messages", {{{"role", "user"}, {"content", requests[2]["prompt"]}}}},
                     {"max_completion_tokens", 7},
                     {"seed", 3}};
     const std::string asked = post("/v1/chat/completions", chat.dump());
-    CHECK(choices_of(routing.ask(asked)) == choices_of(server.ask(asked)));
+    CHECK(answer_of(routing.ask(asked)) == answer_of(server.ask(asked)));
     CHECK(routing.metric("prefills_total") == 2);
     CHECK(loaded() > 0);
   }
   SUBCASE("the decode servers are asked early, at the same moment as the prefill server") {
-    std::vector<Client::Reply> early;
-    const auto replies =
-        together(routing.port(), requests, [&] { early = together(d.port(), requests); });
-    check(replies);
-    check(early);
+    Answers early;
+    check([&] { early = together(d, requests); });
+    CHECK(early == wanted);
   }
   SUBCASE("the prefill server is killed in the middle") {
-    check(together(routing.port(), requests, [&] {
+    check([&] {
       CHECK(eventually([&] { return routing.metric("prefills_total") >= 2; }));
       p.kill();
-    }));
+    });
     CHECK(eventually([&] { return routing.metric("up") == 2; }));
     CHECK(routing.metric("failed_total") == 0);
-    check(together(routing.port(), requests));
+    check();
   }
   SUBCASE("half of the blocks are deleted in the middle") {
     const std::string cli = "redis-cli -s " + redis.address().host;
-    check(together(routing.port(), requests, [&] {
+    check([&] {
       CHECK(eventually([&] { return routing.metric("prefills_total") >= 4; }));
       CHECK(eventually([&] {  // prints how many it has deleted
         const auto done = kvtest::shell("IFS=' '; " + cli + " keys '*' | sed -n 'n;p' | xargs -r " +
                                         cli + " del");
         return done.code == 0 && !done.out.empty();
       }));
-    }));
+    });
   }
   SUBCASE("the store is killed in the middle") {
-    check(together(routing.port(), requests, [&] {
+    check([&] {
       CHECK(eventually([&] { return routing.metric("prefills_total") >= 4; }));
       ::kill(redis.pid(), SIGKILL);
-    }));
+    });
   }
 }
 
@@ -161,9 +142,7 @@ TEST_CASE("route: what a prefill server gets, and that a request goes on whateve
 }
 
 TEST_CASE("route: without decode servers nothing is computed") {
-  const TinyServer prefill = fake_server([](const TinyServer::Request&) {
-    return TinyServer::Reply{TinyServer::with_length(200, "{}")};
-  });
+  const TinyServer prefill = fake_server(always(TinyServer::with_length(200, "{}")));
   const Routing routing = router({prefill.url()}, {"http://127.0.0.1:1"});
   CHECK(eventually([&] { return routing.metric("up") == 1; }));
   CHECK(routing.ask(get("/health")).status == 503);

@@ -3,20 +3,28 @@
 
 using namespace route_test;
 
+namespace {
+
+/// A router that sends to one server after the other, so that each is tried.
+Routing in_turn(std::vector<std::string> servers) {
+  route::RouterOptions options;
+  options.policy = route::Policy::kRoundRobin;
+  return Routing(std::move(servers), options);
+}
+
+TinyServer good_server() { return fake_server(always(TinyServer::stream("whole"))); }
+
+}  // namespace
+
 TEST_CASE("route: what a server cannot take goes elsewhere, before the first byte and not after") {
-  const auto whole = [](const TinyServer::Request&) {
-    return TinyServer::Reply{TinyServer::stream("whole")};
-  };
   std::string broken;  // what the other server sends before it breaks off
   int status = 200;
   const TinyServer bad = fake_server([&](const TinyServer::Request&) -> TinyServer::Reply {
     if (status != 200) return {TinyServer::with_length(status, R"({"error":"no room"})")};
     return {broken, true};
   });
-  const TinyServer good = fake_server(whole);
-  route::RouterOptions in_turn;
-  in_turn.policy = route::Policy::kRoundRobin;  // so that each is tried
-  const Routing routing({bad.url(), good.url()}, in_turn);
+  const TinyServer good = good_server();
+  const Routing routing = in_turn({bad.url(), good.url()});
   const json request{{"prompt", "Once"}, {"stream", true}};
   const auto both = [&] {
     REQUIRE(routing.becomes_exact(2));
@@ -64,9 +72,7 @@ TEST_CASE("route: what a server cannot take goes elsewhere, before the first byt
 }
 
 TEST_CASE("route: a server that is not well gets no requests until it is") {
-  const auto whole = [](const TinyServer::Request&) {
-    return TinyServer::Reply{TinyServer::with_length(200, "{}")};
-  };
+  const auto whole = always(TinyServer::with_length(200, "{}"));
   std::atomic<int> health = 503;
   const TinyServer sick = fake_server(whole, &health), good = fake_server(whole);
   const Routing routing({sick.url(), good.url()});
@@ -87,12 +93,8 @@ TEST_CASE("route: what waits for a server that hangs goes elsewhere, long before
         return {"", true, 60'000};
       },
       &health);
-  const TinyServer good = fake_server([](const TinyServer::Request&) {
-    return TinyServer::Reply{TinyServer::with_length(200, "{}")};
-  });
-  route::RouterOptions in_turn;
-  in_turn.policy = route::Policy::kRoundRobin;
-  const Routing routing({hangs.url(), good.url()}, in_turn);
+  const TinyServer good = fake_server(always(TinyServer::with_length(200, "{}")));
+  const Routing routing = in_turn({hangs.url(), good.url()});
   REQUIRE(routing.becomes_exact(2));
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 2; ++i) CHECK(routing.complete({{"prompt", "Once"}}).status == 200);
@@ -139,9 +141,7 @@ TEST_CASE("route: a stream of events that is lost is continued where it ended") 
 }
 
 TEST_CASE("route: all servers without room give the client their answer") {
-  const auto full = [](const TinyServer::Request&) {
-    return TinyServer::Reply{TinyServer::with_length(503, R"({"error":"no room"})")};
-  };
+  const auto full = always(TinyServer::with_length(503, R"({"error":"no room"})"));
   const TinyServer one = fake_server(full), two = fake_server(full);
   const Routing routing({one.url(), two.url()});
   REQUIRE(routing.becomes_exact(2));
@@ -153,19 +153,14 @@ TEST_CASE("route: all servers without room give the client their answer") {
 }
 
 TEST_CASE("route: a server where nothing listens is not one that the request has ended") {
-  const auto whole = [](const TinyServer::Request&) {
-    return TinyServer::Reply{TinyServer::stream("whole")};
-  };
   // Two servers end at once: one with the request, and one before the router can know it.
-  auto gone = std::unique_ptr<TinyServer>(new TinyServer(fake_server(whole)));
+  auto gone = std::unique_ptr<TinyServer>(new TinyServer(good_server()));
   const TinyServer bad = fake_server([&](const TinyServer::Request&) -> TinyServer::Reply {
     gone.reset();
     return {"", true};
   });
-  const TinyServer good = fake_server(whole);
-  route::RouterOptions in_turn;
-  in_turn.policy = route::Policy::kRoundRobin;
-  const Routing routing({bad.url(), good.url(), gone->url()}, in_turn);
+  const TinyServer good = good_server();
+  const Routing routing = in_turn({bad.url(), good.url(), gone->url()});
   REQUIRE(routing.becomes_exact(3));
   for (int i = 0; i < 3; ++i) {
     CHECK(routing.complete({{"prompt", "Once"}, {"stream", true}}).body.find("whole") !=
@@ -177,28 +172,23 @@ TEST_CASE("route: a server where nothing listens is not one that the request has
 
 TEST_CASE("route: a server is killed in the middle, and no request that had not begun fails") {
   const std::vector<json> requests = mixed(60);
-  std::vector<std::string> wanted;
-  {
-    const Running alone;
-    for (const json& request : requests) wanted.push_back(choices_of(alone.complete(request)));
-  }
+  const Answers wanted = one_by_one(Running(), requests);
   const Program a, b;
   Program c;
   const Routing routing({url_of(a.port()), url_of(b.port()), url_of(c.port())});
   REQUIRE(routing.becomes_exact(3));
-  const auto replies = together(routing.port(), requests, [&] {
+  const Answers found = together(routing, requests, [&] {
     CHECK(eventually([&] { return routing.metric("requests_total") >= 30; }));
     c.kill();
   });
-  // None of these is a stream, so none had begun.
-  for (size_t i = 0; i < wanted.size(); ++i) CHECK(choices_of(replies[i]) == wanted[i]);
+  CHECK(found == wanted);  // none of these is a stream, so none had begun
   CHECK(eventually([&] { return routing.metric("up") == 2; }));
   CHECK(routing.metric("failed_total") == 0);
   CHECK(routing.ask(get("/health")).status == 200);
   SUBCASE("another server at its address is followed from its beginning") {
     const Program again(c.port());
     CHECK(routing.becomes_exact(3));
-    for (const auto& reply : together(routing.port(), requests)) CHECK(reply.status == 200);
+    CHECK(together(routing, requests) == wanted);
     CHECK(serve_test::ask(again.port(), get("/metrics")).status == 200);
   }
 }

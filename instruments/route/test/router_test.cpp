@@ -5,19 +5,12 @@ using namespace route_test;
 
 TEST_CASE("route: three servers give one server's answers, and find what it would find") {
   const std::vector<json> requests = mixed(48);
-  std::vector<std::string> wanted;
-  {
-    const Running alone;
-    for (const json& request : requests) wanted.push_back(choices_of(alone.complete(request)));
-  }
+  const Answers wanted = one_by_one(Running(), requests);
   const Program a, b, c;
   const Routing routing({url_of(a.port()), url_of(b.port()), url_of(c.port())});
   REQUIRE(routing.becomes_exact(3));
-  const auto check = [&](const std::vector<Client::Reply>& replies) {
-    for (size_t i = 0; i < wanted.size(); ++i) CHECK(choices_of(replies[i]) == wanted[i]);
-  };
-  check(together(routing.port(), requests));
-  check(together(routing.port(), requests));  // from their caches
+  CHECK(together(routing, requests) == wanted);
+  CHECK(together(routing, requests) == wanted);  // from their caches
   for (const Program* one : {&a, &b, &c}) {
     CHECK(one->metric("vllm:request_success_total") > 0);
     CHECK(one->becomes_idle());
@@ -52,46 +45,15 @@ TEST_CASE("route: a conversation stays where its cache is") {
   CHECK(on_a * on_b == 0);
 }
 
-TEST_CASE("route: a prompt of four answers counts once, with at most its tokens cached") {
-  const Program a(0, {"--enable-prompt-tokens-details"}), b(0, {"--enable-prompt-tokens-details"});
-  const Routing routing({url_of(a.port()), url_of(b.port())});
-  REQUIRE(routing.becomes_exact(2));
-  json request{{"prompt",
-                "one two three four five six seven eight nine ten eleven twelve thirteen "
-                "fourteen fifteen sixteen seventeen eighteen nineteen twenty"},
-               {"max_tokens", 3},
-               {"n", 4}};
-  const auto usage_of = [](const json& usage) {
-    return std::pair(usage["prompt_tokens"].get<int>(),
-                     usage["prompt_tokens_details"]["cached_tokens"].get<int>());
-  };
-  const auto [tokens, cold] = usage_of(routing.complete(request).parsed()["usage"]);
-  CHECK(cold <= tokens);
-  const auto [again, warm] = usage_of(routing.complete(request).parsed()["usage"]);
-  CHECK(again == tokens);
-  CHECK(warm > 0);
-  CHECK(warm < tokens);
-  request["stream"] = true;
-  request["stream_options"] = {{"include_usage", true}};
-  const auto events = events_of(routing.complete(request).body);
-  REQUIRE(!events.empty());
-  CHECK(usage_of(events.back()["usage"]) == std::pair(tokens, warm));
-}
-
 TEST_CASE("route: streams are passed on as they come, and a client that goes ends its request") {
   const Program a, b;
   const Routing routing({url_of(a.port()), url_of(b.port())});
   REQUIRE(routing.becomes_exact(2));
   const json request{
       {"prompt", "Once upon a time"}, {"max_tokens", 20}, {"seed", 1}, {"stream", true}};
-  const auto texts = [](const Client::Reply& reply) {
-    std::vector<std::string> all;
-    for (const json& event : events_of(reply.body)) all.push_back(event["choices"].dump());
-    return all;
-  };
   const Client::Reply reply = routing.complete(request);
   CHECK(reply.head.find("text/event-stream") != reply.head.npos);
-  CHECK(texts(reply) == texts(a.complete(request)));
+  CHECK(answer_of(reply) == answer_of(a.complete(request)));
   Client client(routing.port());
   client.send(
       post("/v1/completions",

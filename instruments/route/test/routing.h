@@ -101,7 +101,6 @@ class Program {
   ~Program() { kill(); }
   Program(const Program&) = delete;
   int port() const { return port_; }
-  int pid() const { return process_; }
   Client::Reply ask(const std::string& request) const { return serve_test::ask(port_, request); }
   Client::Reply complete(const json& body) const {
     return ask(post("/v1/completions", body.dump()));
@@ -124,41 +123,9 @@ class Program {
   int port_ = 0;
 };
 
-/// Requests of many kinds; their prompts begin in one of four ways.
-inline std::vector<json> mixed(int count) {
-  std::vector<json> requests;
-  for (int i = 0; i < count; ++i) {
-    std::string text;
-    for (int word = 0; word < 40; ++word) text += " word " + std::to_string(i % 4 * 100 + word);
-    for (int word = 0; word <= i % 9; ++word) text += " friend " + std::to_string(i * 7 + word);
-    requests.push_back({{"prompt", text},
-                        {"max_tokens", 4 + i % 17},
-                        {"seed", i},
-                        {"temperature", i % 3 == 0 ? 0.0 : 0.9}});
-    if (i % 4 == 1) requests.back()["n"] = 3;
-    if (i % 6 == 4) requests.back()["cache_salt"] = "tenant";
-  }
-  return requests;
-}
-
-inline std::string choices_of(const Client::Reply& reply) {
-  INFO(reply.body);
-  REQUIRE(reply.status == 200);
-  return reply.parsed()["choices"].dump();
-}
-
-/// All of them at once.
-inline std::vector<Client::Reply> together(int port, const std::vector<json>& requests,
-                                           const std::function<void()>& meanwhile = nullptr) {
-  std::vector<std::unique_ptr<Client>> clients;
-  for (const json& request : requests) {
-    clients.push_back(std::make_unique<Client>(port));
-    clients.back()->send(post("/v1/completions", request.dump()));
-  }
-  if (meanwhile) meanwhile();
-  std::vector<Client::Reply> replies;
-  for (const auto& client : clients) replies.push_back(client->reply());
-  return replies;
+/// Gives each request the same answer.
+inline TinyServer::Handler always(const std::string& bytes) {
+  return [bytes](const TinyServer::Request&) { return TinyServer::Reply{bytes}; };
 }
 
 /// A server for the router alone: its cache is empty, and its answers are what the test says.

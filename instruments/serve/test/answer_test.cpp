@@ -127,18 +127,6 @@ TEST_CASE("api: log probabilities and offsets go by token, not by its text") {
   }
 }
 
-TEST_CASE("api: cached tokens count once for each prompt, whatever n is") {
-  const ApiRequest request = completion(R"(,"n":3,"return_token_ids":true)");
-  Answer answer(request, {.id = "I", .model_name = "M"}, {{1, 2, 3}, {4, 5}}, tokenizer());
-  for (int choice = 0; choice < 6; ++choice) answer.note_cached(choice, choice < 3 ? 2 : 1);
-  for (int choice = 0; choice < 6; ++choice) {
-    answer.add(choice, {.token = 'a'}, FinishReason::kLength);
-  }
-  const auto usage = nlohmann::json::parse(answer.body())["usage"];
-  CHECK(usage["prompt_tokens"] == 5);
-  CHECK(usage["prompt_tokens_details"]["cached_tokens"] == 3);
-}
-
 TEST_CASE("api: a request without a seed gets one of its own, and is told it") {
   ApiRules rules = kRules;
   rules.defaults.seed.reset();

@@ -66,8 +66,8 @@ TEST_CASE("api: prompts are text, token ids, or several of either") {
   CHECK(prompts(R"(["a","b"])").size() == 2);
   CHECK(std::get<1>(prompts("[1,2]").at(0)) == std::vector<int32_t>{1, 2});
   CHECK(prompts("[[1],[2,3]]").size() == 2);
-  for (const char* wrong :
-       {R"("")", "[]", "[[]]", "null", "7", R"(["a",""])", "[1,-2]", "[1.5]", "{}", R"(["a",7])"}) {
+  for (const char* wrong : {R"("")", "[]", "[[]]", "null", "7", R"(["a",""])", "[1,-2]", "[1.5]",
+                            "{}", R"(["a",7])", R"(["a",[1]])", R"([[1],"a"])", R"([1,"a"])"}) {
     CAPTURE(wrong);
     CHECK(refused([&] { prompts(wrong); }) == "400 prompt");
   }

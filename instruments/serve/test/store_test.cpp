@@ -19,25 +19,6 @@ namespace {
 
 using Store = std::shared_ptr<lesson13::BlockStore>;
 
-/// Requests of many kinds; their prompts begin in one of three ways.
-std::vector<json> mixed(int count) {
-  std::vector<json> requests;
-  for (int i = 0; i < count; ++i) {
-    std::string text;
-    for (int word = 0; word < 30; ++word) text += " word " + std::to_string(i % 3 * 100 + word);
-    for (int word = 0; word <= i % 7; ++word) text += " friend " + std::to_string(i * 7 + word);
-    requests.push_back({{"prompt", text},
-                        {"max_tokens", 4 + i % 13},
-                        {"seed", i},
-                        {"temperature", i % 3 == 0 ? 0.0 : 0.9},
-                        {"return_token_ids", true}});
-    if (i % 4 == 1) requests.back()["n"] = 3;
-    if (i % 5 == 2) requests.back()["logprobs"] = 2;
-    if (i % 6 == 4) requests.back()["cache_salt"] = "tenant";
-  }
-  return requests;
-}
-
 serve::ServerOptions over(const Store& store) {
   serve::ServerOptions options = serve_test::options();
   options.lesson.number = 13;
@@ -46,20 +27,6 @@ serve::ServerOptions over(const Store& store) {
   options.lesson.tier.policy = lesson11::LoadPolicy::kAlways;
   options.lesson.tier.host.policy = lesson11::LoadPolicy::kAlways;
   return options;
-}
-
-Answers together(
-    const Running& running, const std::vector<json>& requests,
-    const std::function<void()>& meanwhile = [] {}) {
-  std::vector<std::unique_ptr<Client>> clients;
-  for (const json& request : requests) {
-    clients.push_back(std::make_unique<Client>(running.port()));
-    clients.back()->send(post("/v1/completions", request.dump()));
-  }
-  meanwhile();
-  Answers answers;
-  for (const auto& client : clients) answers.push_back(answer_of(client->reply()));
-  return answers;
 }
 
 double rows_of(const Running& running) { return running.metric("vllm:iteration_tokens_total_sum"); }

@@ -13,6 +13,9 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
@@ -239,18 +242,28 @@ inline std::vector<int32_t> tokens_from(int first, int count) {
   return tokens;
 }
 
-/// A choice: its text, tokens, log probabilities and end.
-using Answers = std::vector<std::string>;  // of each request, choice after choice
-
-inline std::string answer_of(const Client::Reply& reply) {
-  INFO(reply.body);
-  REQUIRE(reply.status == 200);
-  return reply.parsed()["choices"].dump();
-}
-inline Answers one_by_one(const Running& running, const std::vector<json>& requests) {
-  Answers answers;
-  for (const json& request : requests) answers.push_back(answer_of(running.complete(request)));
-  return answers;
+/// Requests of many kinds. Their prompts begin in one of four ways, each of `num_common` words.
+inline std::vector<json> mixed(int count, int num_common = 40) {
+  std::vector<json> requests;
+  for (int i = 0; i < count; ++i) {
+    std::string text;
+    for (int word = 0; word < num_common; ++word) {
+      text += " word " + std::to_string(i % 4 * 100 + word);
+    }
+    for (int word = 0; word <= i % 9; ++word) text += " friend " + std::to_string(i * 7 + word);
+    json request = {{"prompt", text},
+                    {"max_tokens", 4 + i % 17},
+                    {"seed", i},
+                    {"temperature", i % 3 == 0 ? 0.0 : 0.9},
+                    {"return_token_ids", true}};
+    if (i % 4 == 1) request["n"] = 3;
+    if (i % 5 == 2) request["logprobs"] = 3;
+    if (i % 5 == 3) request["stop"] = {"e", " the"};
+    if (i % 6 == 4) request["cache_salt"] = "tenant";
+    if (i % 7 == 5) request["top_k"] = 9, request["top_p"] = 0.8;
+    requests.push_back(request);
+  }
+  return requests;
 }
 
 /// The data of the events of a stream, without the last one, which must be [DONE].
@@ -267,6 +280,55 @@ inline std::vector<json> events_of(const std::string& body) {
   CHECK(body.ends_with("data: [DONE]\n\n"));
   CHECK(at == body.size());
   return events;
+}
+
+/// The choices of an answer, whole or put together from a stream: texts, tokens, log probabilities
+/// and ends.
+inline std::string answer_of(const Client::Reply& reply) {
+  INFO(reply.body);
+  REQUIRE(reply.status == 200);
+  if (!reply.body.starts_with("data: ")) return reply.parsed()["choices"].dump();
+  std::map<int, json> choices;
+  for (const json& event : events_of(reply.body)) {
+    for (const json& part : event["choices"]) {
+      const auto [found, is_new] = choices.emplace(part["index"].get<int>(), part);
+      if (is_new) continue;
+      json& whole = found->second;
+      whole["text"] = whole["text"].get<std::string>() + part["text"].get<std::string>();
+      for (const json& id : part.value("token_ids", json())) whole["token_ids"].push_back(id);
+      for (const auto& [name, values] : part["logprobs"].items()) {
+        for (const json& value : values) whole["logprobs"][name].push_back(value);
+      }
+      whole["finish_reason"] = part["finish_reason"];
+      whole["stop_reason"] = part["stop_reason"];
+    }
+  }
+  json list = json::array();
+  for (const auto& [index, choice] : choices) list.push_back(choice);
+  return list.dump();
+}
+
+using Answers = std::vector<std::string>;  // of each request, as answer_of() gives it
+
+Answers one_by_one(const auto& server, const std::vector<json>& requests) {
+  Answers answers;
+  for (const json& request : requests) answers.push_back(answer_of(server.complete(request)));
+  return answers;
+}
+
+/// All of them at once.
+Answers together(
+    const auto& server, const std::vector<json>& requests,
+    const std::function<void()>& meanwhile = [] {}) {
+  std::vector<std::unique_ptr<Client>> clients;
+  for (const json& request : requests) {
+    clients.push_back(std::make_unique<Client>(server.port()));
+    clients.back()->send(post("/v1/completions", request.dump()));
+  }
+  meanwhile();
+  Answers answers;
+  for (const auto& client : clients) answers.push_back(answer_of(client->reply()));
+  return answers;
 }
 #endif
 

@@ -45,20 +45,6 @@ TEST_CASE("the token budget: requests as they started, prompts in chunks") {
   CHECK(s.step() == Chunks{{1, 1}, {2, 1}});
 }
 
-TEST_CASE("without chunked prefill a prompt runs in one pass, or waits") {
-  PooledScheduler s(64, 4, {.max_tokens_per_pass = 10, .chunked_prefill = false});
-  s.submit(1, range(0, 6), 5);
-  s.submit(2, range(100, 109), 2);
-  s.submit(3, range(200, 201), 2);
-  CHECK(s.step() == Chunks{{1, 6}});  // 4 are left: 2 waits, and 3 does not overtake it
-  CHECK(s.step() == Chunks{{1, 1}, {2, 9}});
-  CHECK(s.step() == Chunks{{1, 1}, {2, 1}, {3, 1}});
-  CHECK_THROWS_WITH_AS(s.submit(4, range(0, 9), 3),
-                       doctest::Contains("may run 11 tokens in one pass, the budget is 10"),
-                       kv::UserError);
-  CHECK_THROWS_AS(PooledScheduler(4, 4, {.max_chunk = 2, .chunked_prefill = false}), kv::UserError);
-}
-
 // vLLM #35541, #39734: a request waited forever for 63 blocks of 49, and so did every request
 // after it.
 TEST_CASE("a request that can never fit is refused when it is submitted, with both numbers") {
@@ -73,6 +59,11 @@ TEST_CASE("a request that can never fit is refused when it is submitted, with bo
   CHECK_THROWS_AS(s.submit(9, range(0, 3), 0), kv::UserError);
   CHECK_THROWS_AS(PooledScheduler(1, 1, {.max_tokens_per_pass = 0}), kv::UserError);
   s.check();
+  PooledScheduler whole(64, 4, {.max_tokens_per_pass = 10, .chunked_prefill = false});
+  CHECK_THROWS_WITH_AS(whole.submit(4, range(0, 9), 3),
+                       doctest::Contains("may run 11 tokens in one pass, the budget is 10"),
+                       kv::UserError);
+  CHECK_THROWS_AS(PooledScheduler(4, 4, {.max_chunk = 2, .chunked_prefill = false}), kv::UserError);
 }
 
 TEST_CASE("the gate counts all known tokens, and what is found in use costs nothing") {
@@ -105,20 +96,6 @@ TEST_CASE("the last one is preempted, waits at the front, and finds its own bloc
   s.finish(1);
   CHECK(s.step() == Chunks{{2, 4}, {3, 3}});
   CHECK(s.request(2).num_cached == 4);  // one of its blocks was still there
-}
-
-// vLLM #41951: by priority, a preempted request was overtaken by others of its own priority.
-TEST_CASE("by priority, only a higher priority overtakes a preempted request") {
-  PooledScheduler s(4, 4, {.order = Order::kPriority});
-  s.submit(1, range(0, 8), 8, {.priority = 0});
-  s.submit(2, range(100, 107), 8, {.priority = 1});
-  s.submit(3, range(200, 203), 2, {.priority = 1});
-  CHECK(s.step() == Chunks{{1, 8}, {2, 7}});
-  CHECK(s.step() == Chunks{{1, 1}});  // 2 goes
-  CHECK(s.waiting() == Ids{2, 3});
-  s.submit(4, range(300, 303), 2, {.priority = 0});
-  CHECK(s.waiting() == Ids{4, 2, 3});
-  s.check();
 }
 
 // vLLM #23347: a request was scheduled and then preempted in one step, and was in both lists.
@@ -229,33 +206,6 @@ TEST_CASE("a reset of the prefix cache preempts all that run, if it may") {
   CHECK(s.schedule() == lesson08::SchedulerOutput{{{1, 10}, {2, 10}}, {}, {1, 2}, {2, 1}});
   INFO("all of it runs, and nothing is found; the pass after it tells of no preemption");
   CHECK(s.schedule().preempted.empty());
-}
-
-TEST_CASE("a request that was preempted by a reset and has ended since is not in the next output") {
-  PooledScheduler s(16, 4);
-  s.submit(1, range(0, 9), 4);
-  s.submit(2, range(100, 109), 4);
-  s.step();
-  CHECK(s.reset_prefix_cache(true));
-  s.finish(1);
-  CHECK(s.schedule().preempted == Ids{2});
-}
-
-TEST_CASE("a request may skip reading the cache, and others find what it computes") {
-  PooledScheduler s(16, 4);
-  s.submit(1, range(0, 9), 2);
-  s.step();
-  s.submit(2, range(0, 9), 2, {.skip_reading_prefix_cache = true});
-  s.submit(3, range(0, 9), 2);
-  CHECK(s.step() == Chunks{{1, 1}, {2, 9}, {3, 1}});
-  for (const int64_t id : {1, 3}) s.finish(id);
-  CHECK(s.step() == Chunks{{2, 1}});
-  CHECK(found(s.books, range(0, 9)) == 8);
-  // Of the two requests that looked, one found 8 of 9 tokens.
-  const auto& stats = s.books.prefix_cache_stats();
-  CHECK(stats.requests == 2);
-  CHECK(stats.queries == 18);
-  CHECK(stats.hits == 8);
 }
 
 TEST_CASE("a pool of one block serves one after the other") {

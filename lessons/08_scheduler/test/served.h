@@ -40,6 +40,15 @@ inline std::vector<kv::Request> mixed(int count, int seed = 1) {
   return requests;
 }
 
+/// Texts of num_tokens tokens, of one more, and so on.
+inline std::vector<kv::Request> texts(int num_tokens = 50, int count = 8, int max_tokens = 12) {
+  std::vector<kv::Request> requests;
+  for (int i = 0; i < count; ++i) {
+    requests.push_back(kvtest::request_of(num_tokens + i, max_tokens, i));
+  }
+  return requests;
+}
+
 inline kv::GenerateResult flat(kv::Model& model, std::span<const kv::Request> requests) {
   return lesson02::make_engine(model, {})->generate(requests);
 }

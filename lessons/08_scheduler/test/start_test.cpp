@@ -227,6 +227,7 @@ TEST_CASE("a preempted request gives its blocks back, and waits with its old ran
   CHECK(before_token.wants_token(1));  // its token is still to come
 }
 
+// vLLM #41951: by priority, a preempted request was overtaken by others of its own priority.
 TEST_CASE("by priority, a preempted request waits after a more important one") {
   PooledScheduler s(16, 4, {.order = Order::kPriority});
   s.submit(1, range(0, 9), 4, {.priority = 1});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lessons/06_prefix_hashing/test/requests.h"
+#include "lessons/07_lru_eviction/test/queue_of.h"
 #include "rewind.h"
 
 namespace {
@@ -14,6 +15,7 @@ namespace {
 using namespace lesson06_test;
 using lesson07::BlockPool;
 using lesson07::FreeOrder;
+using lesson07_test::queue_of;
 using lesson09::KvCacheManager;
 using lesson09::rewind;
 
@@ -25,12 +27,6 @@ struct Books {
   BlockPool pool;
   KvCacheManager manager;
 };
-
-std::vector<int32_t> queue_of(const BlockPool& pool) {
-  std::vector<int32_t> ids;
-  for (const auto* block : pool.queue().all()) ids.push_back(block->id);
-  return ids;
-}
 
 }  // namespace
 

@@ -241,12 +241,8 @@ TEST_CASE("blocks of guesses that were not judged are there for a token that mus
   s.submit(1, range(0, 4), 8);
   s.submit(2, range(100, 104), 8);
   s.update(s.schedule().chunks);
-  CHECK(s.pool.num_free() == 0);  // each has a block for its guesses
-  s.add_token(1, 7);
-  s.add_token(1, 7);
-  s.add_token(1, 7);
-  s.add_token(1, 7);
-  s.add_token(1, 7);                             // all four were right
+  CHECK(s.pool.num_free() == 0);                 // each has a block for its guesses
+  CHECK(s.give(1) == 5);                         // all four were right
   CHECK(s.schedule().chunks == Chunks{{1, 1}});  // its third block was 2's, whose token is late
   CHECK(s.num_preemptions() == 0);
   CHECK(s.num_slots(2) == 4);
@@ -264,10 +260,7 @@ TEST_CASE("a block is found by others when its last guess is accepted, and not b
   CHECK(found(s.books, tokens) == 0);
   s.add_token(1, 7);  // accepted: four tokens are computed
   CHECK(found(s.books, tokens) == 4);
-  s.add_token(1, 7);
-  s.add_token(1, 7);
-  s.add_token(1, 7);  // 4 of 4: seven are computed
-  s.add_token(1, 7);
+  CHECK(s.give(1) == 4);  // all the others: seven are computed
   CHECK(s.request(1).num_computed == 7);
   CHECK(found(s.books, tokens) == 4);
   s.step();

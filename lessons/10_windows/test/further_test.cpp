@@ -18,19 +18,11 @@ Group chunked(int chunk) {
   }
 }
 
-/// Group 0, and one whose layers see their chunk. Blocks of 4 tokens.
-struct Chunked {
+/// Group 0, and one whose layers see their chunk.
+struct Chunked : Groups {
   explicit Chunked(int chunk, int num_blocks = 100, int max_new_tokens = 0)
-      : pool(num_blocks, 4),
-        manager(pool, {{.window = 0, .layers = {0}}, chunked<KvCacheGroup>(chunk)}, {},
-                max_new_tokens) {}
-  Ids table(int64_t id) const {
-    const auto ids = manager.table(id, 1).block_ids();
-    return {ids.begin(), ids.end()};
-  }
-
-  BlockPool pool;
-  KvCacheCoordinator manager;
+      : Groups({{.window = 0, .layers = {0}}, chunked<KvCacheGroup>(chunk)}, num_blocks,
+               max_new_tokens) {}
 };
 
 }  // namespace
@@ -66,7 +58,7 @@ TEST_CASE("chunks: no more blocks are held at once than was said") {
 TEST_CASE("chunks: a hit needs the blocks of the chunk in which it ends") {
   Chunked c(8);
   run(c.manager, 1, range(0, 21));
-  const Ids ids = c.table(1);
+  const Ids ids = c.table(1, 1);
   const auto hits = [&](int num_tokens) {
     const auto computed = look_up(c.manager, range(0, num_tokens));
     const auto begin = computed.block_ids.begin() + computed.chain.num_blocks;
@@ -86,15 +78,9 @@ TEST_CASE("chunks: a block that is lost shortens a hit to where it is not needed
     Chunked c(12, 14);
     REQUIRE(c.manager.allocate_slots(1, 25));
     write(c.manager, 1, range(0, 25));
-    const Ids ids = c.table(1);
+    const Ids ids = c.table(1, 1);
     c.manager.free(1);
-    Ids others, one(1);
-    for (const auto* block : c.pool.queue().all()) others.push_back(block->id);
-    std::erase(others, ids[lost]);
-    c.pool.touch(others);
-    REQUIRE(c.pool.get_new_blocks(one));
-    c.pool.free_blocks(one);
-    c.pool.free_blocks(others);
+    c.lose(ids[lost]);
     // 24 tokens are the end of a chunk; with 23 known, 20 may be found: blocks 3 and 4 are needed.
     CHECK(found(c.manager, range(0, 25)) == 24);
     CHECK(found(c.manager, range(0, 24)) == (lost == 3 ? 12 : lost == 4 ? 16 : 20));

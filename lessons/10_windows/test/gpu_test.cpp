@@ -41,7 +41,7 @@ TEST_CASE("padded passes and tokens chosen on the GPU change nothing, layers for
           doctest::test_suite("sweep")) {
   const kvtest::WindowedModel windowed(20);
   kv::Model model = kv::Model::load(windowed.folder(), kv::Device::kCuda);
-  check_padded(model);
+  lesson08_test::check_padded<WindowsEngine>(model, 100);
 }
 
 TEST_CASE("an engine with groups that has served before replays every pass of decodes" *

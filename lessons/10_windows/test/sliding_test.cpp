@@ -46,18 +46,6 @@ TEST_CASE("a chunk longer than the window: what its first query sees is still th
   }
 }
 
-TEST_CASE("what was forgotten goes to the back of the queue, the tail before the head") {
-  Groups g({0, 4}, 20);
-  REQUIRE(start(g.manager, 1, range(0, 16)));
-  const Ids table = g.table(1, 1);
-  const size_t free = g.queue().size();
-  REQUIRE(g.manager.allocate_slots(1, 0));  // 16 tokens are computed by now, 13 are unseen
-  CHECK(g.table(1, 1) == Ids{0, 0, 0, table[3]});
-  const Ids queue = g.queue();
-  REQUIRE(queue.size() == free + 3);
-  CHECK(Ids(queue.end() - 3, queue.end()) == Ids{table[2], table[1], table[0]});
-}
-
 TEST_CASE("a shared block is forgotten by one request, and held by the other one") {
   Groups g({0, 6});
   run(g.manager, 1, range(0, 9));
@@ -69,15 +57,6 @@ TEST_CASE("a shared block is forgotten by one request, and held by the other one
   CHECK(g.table(1, 1)[1] == 0);
   CHECK(g.pool.ref_cnt(shared) == 1);
   CHECK(g.table(2, 1)[1] == shared);
-}
-
-TEST_CASE("a window of one token: full blocks are never read again, and none is needed for a hit") {
-  Groups g({0, 1});
-  run(g.manager, 1, range(0, 8));
-  REQUIRE(g.manager.allocate_slots(1, 1));
-  CHECK(g.table(1, 1)[0] == 0);
-  CHECK(g.table(1, 1)[1] == 0);
-  CHECK(look_up(g.manager, range(0, 9)).block_ids == Ids{g.table(1, 0)[0], g.table(1, 0)[1], 0, 0});
 }
 
 TEST_CASE("no more blocks are held at once than was said, and just as many at the worst moment") {

@@ -37,11 +37,15 @@ inline std::vector<KvCacheGroup> groups_of(const std::vector<int>& windows) {
   return groups;
 }
 
-/// A pool and a coordinator with a group for each window; the first is 0. Blocks of 4 tokens.
+/// A pool of blocks of 4 tokens, and a coordinator.
 struct Groups {
+  explicit Groups(const std::vector<KvCacheGroup>& groups, int num_blocks = 100,
+                  int max_new_tokens = 0, const lesson06::CacheManagerOptions& options = {})
+      : pool(num_blocks, 4), manager(pool, groups, options, max_new_tokens) {}
+  /// With a group for each window; the first is 0.
   explicit Groups(const std::vector<int>& windows, int num_blocks = 100, int max_new_tokens = 0,
                   const lesson06::CacheManagerOptions& options = {})
-      : pool(num_blocks, 4), manager(pool, groups_of(windows), options, max_new_tokens) {}
+      : Groups(groups_of(windows), num_blocks, max_new_tokens, options) {}
 
   Ids table(int64_t id, int group) const {
     const auto ids = manager.table(id, group).block_ids();

@@ -31,9 +31,4 @@ inline void check_configurations(kv::Model& model, int num_requests) {
   lesson08_test::check_configurations<WindowsEngine>(model, configs, requests);
 }
 
-/// Checks padded passes, and tokens that the device chooses.
-inline void check_padded(kv::Model& model) {
-  lesson08_test::check_padded<WindowsEngine>(model, 100);
-}
-
 }  // namespace lesson10_test

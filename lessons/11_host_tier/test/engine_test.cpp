@@ -18,8 +18,7 @@ TEST_CASE("rounds, pools of any size, hashes that collide: the bits of a flat ca
 
 TEST_CASE("what the device has evicted is loaded and not computed again") {
   kv::Model& model = kvtest::shipped_model();
-  std::vector<kv::Request> requests;  // three full blocks each
-  for (int i = 0; i < 8; ++i) requests.push_back(kvtest::request_of(50 + i, 12, i));
+  const auto requests = lesson08_test::texts();  // three full blocks each
   lesson08::ServingEngine plain(model, {.num_blocks = 10});
   HostTierEngine engine(model, {.num_blocks = 10}, {},
                         {.host_blocks = 60, .policy = LoadPolicy::kAlways});

@@ -59,7 +59,7 @@ TEST_CASE("early: the tail is overwritten before the head") {
   TwoPools t({.device = 6});
   t.compute(1, t.prompt(0, 16));
   offload_early(t.manager);
-  CHECK(t.queue(t.host) == Ids{5, 6, 7, 8, 1, 2, 3, 4});  // 4 holds the first tokens
+  CHECK(queue_of(t.host) == Ids{5, 6, 7, 8, 1, 2, 3, 4});  // 4 holds the first tokens
 }
 
 TEST_CASE("early: what the host has already is not copied again") {

@@ -1,7 +1,5 @@
 // Which blocks of the host are found, and how they are loaded: without a byte of K and V.
 
-#include "tests/support/readable.h"  // before the checks
-
 #include "two_pools.h"
 
 using namespace lesson11_test;
@@ -107,7 +105,7 @@ TEST_CASE("each load ends with its own job") {
 TEST_CASE("what is loaded keeps its extra keys") {
   TwoPools t;
   const Tokens tokens = t.prompt(0, 9);
-  BlockHashes hashes(t.keys_of(1)), again(t.keys_of(1));
+  BlockHashes hashes(keys_of(1)), again(keys_of(1));
   REQUIRE(t.manager.allocate_slots(1, 8));
   t.manager.cache_blocks(1, t.prompt(0, 8), hashes, 8);
   t.manager.free(1);
@@ -126,7 +124,7 @@ TEST_CASE("a prompt that was loaded in part stays together in the queue, the tai
   REQUIRE(t.load(3, t.prompt(0, 17)));
   t.finish_all();
   CHECK(t.num_on_device(t.prompt(0, 17)) == 16);
-  const Ids queue = t.queue(t.device);
+  const Ids queue = queue_of(t.device);
   for (size_t i = 1; i < 4; ++i) {
     CHECK(t.content(Direction::kOffload, queue[i]) > t.content(Direction::kOffload, queue[i + 1]));
   }

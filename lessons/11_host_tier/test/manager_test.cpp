@@ -1,8 +1,6 @@
 // Which blocks are copied to the host, and in which order they are overwritten: without a byte of K
 // and V.
 
-#include "tests/support/readable.h"  // before the checks
-
 #include <fmt/format.h>
 
 #include "two_pools.h"
@@ -20,14 +18,14 @@ using namespace lesson11_test;
 TEST_CASE("the device's next victims are offloaded, and stay what they are") {
   TwoPools t({.device = 6});
   t.run(1, t.prompt(0, 16));
-  REQUIRE(t.queue(t.device) == Ids{5, 6, 4, 3, 2, 1});  // 4 has the last tokens
+  REQUIRE(queue_of(t.device) == Ids{5, 6, 4, 3, 2, 1});  // 4 has the last tokens
   t.offload();
   CHECK(t.in_flight(Direction::kOffload) == Moves{{4, 1}, {3, 2}, {2, 3}, {1, 4}});
-  CHECK(t.queue(t.device) == Ids{5, 6, 4, 3, 2, 1});
+  CHECK(queue_of(t.device) == Ids{5, 6, 4, 3, 2, 1});
   CHECK(t.device.num_cached() == 4);
   CHECK(t.host.num_cached() == 4);
   CHECK(t.host.num_used() == 0);
-  CHECK(t.queue(t.host) == Ids{5, 6, 7, 8, 1, 2, 3, 4});  // the tail goes before the head
+  CHECK(queue_of(t.host) == Ids{5, 6, 7, 8, 1, 2, 3, 4});  // the tail goes before the head
   CHECK(t.host.index().block(1)->prefix == t.device.index().block(4)->prefix);
   t.end_copies();
   CHECK(t.content(Direction::kLoad, 4) == t.content(Direction::kOffload, 1));
@@ -107,10 +105,10 @@ TEST_CASE("copies of the next victims are overwritten last, the tail before the 
   t.run(2, t.prompt(1, 8));
   t.offload_all();
   // Text 1's copies are 3 and 4, text 0's 1 and 2; the smaller number is the tail.
-  REQUIRE(t.queue(t.host) == Ids{5, 6, 7, 8, 1, 2, 3, 4});
+  REQUIRE(queue_of(t.host) == Ids{5, 6, 7, 8, 1, 2, 3, 4});
   t.run(3, t.prompt(0, 9));  // text 0 is used again, and takes a block of text 1
   t.offload_all();
-  CHECK(t.queue(t.host) == Ids{5, 6, 7, 8, 3, 4, 1, 2});
+  CHECK(queue_of(t.host) == Ids{5, 6, 7, 8, 3, 4, 1, 2});
 }
 
 TEST_CASE("in a small host the copies of the next victims keep their places") {
@@ -151,7 +149,7 @@ TEST_CASE("blocks in flight are given out: they are written after the job") {
     t.finish_all();
     t.load(3, t.prompt(0, 8));
     t.finish_all();
-    CHECK(t.content(Direction::kOffload, t.queue(t.device).back()) == t.kv_of(t.prompt(0, 4)));
+    CHECK(t.content(Direction::kOffload, queue_of(t.device).back()) == t.kv_of(t.prompt(0, 4)));
   }
   SUBCASE("and the job is named once") {
     REQUIRE(t.manager.allocate_slots(2, 8));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,12 @@
 #include "lessons/11_host_tier/test/token_bytes.h"
 
 namespace lesson11_test {
+
+/// A salt, or none if it is 0.
+inline lesson06::ExtraKeys keys_of(int salt) {
+  if (salt == 0) return {};
+  return {{lesson06::ExtraKey::Kind::kSalt, std::to_string(salt)}};
+}
 
 /// Numbers of prefixes: for each token that of the prefix that ends with it. Equal numbers stand
 /// for equal K and V.

@@ -51,10 +51,7 @@ TEST_CASE("requests start in their order: a later one waits for one whose blocks
 
 TEST_CASE("blocks of several waiting requests are loaded at once") {
   TwoPools t({.device = 8, .host = 16});
-  t.run(-1, t.prompt(0, 8));
-  t.run(-1, t.prompt(1, 8));
-  t.offload_all();
-  t.run(-1, t.prompt(99, 32));
+  t.evict_two_to_host(t.prompt(99, 32));
   t.submit(1, t.prompt(0, 9), 1);
   t.submit(2, t.prompt(1, 9), 1);
   CHECK(t.begin_pass().empty());
@@ -65,10 +62,7 @@ TEST_CASE("blocks of several waiting requests are loaded at once") {
 
 TEST_CASE("no more requests load than may run") {
   TwoPools t({.device = 8, .host = 16}, {.max_running = 1});
-  t.run(-1, t.prompt(0, 8));
-  t.run(-1, t.prompt(1, 8));
-  t.offload_all();
-  t.run(-1, t.prompt(99, 32));
+  t.evict_two_to_host(t.prompt(99, 32));
   t.submit(1, t.prompt(0, 9), 1);
   t.submit(2, t.prompt(1, 9), 1);
   t.begin_pass();

@@ -13,31 +13,25 @@
 #include <utility>
 #include <vector>
 
+#include "lessons/06_prefix_hashing/test/requests.h"
+#include "lessons/07_lru_eviction/test/queue_of.h"
+#include "lessons/08_scheduler/test/pooled_scheduler.h"
 #include "lessons/11_host_tier/engine.h"
 #include "lessons/11_host_tier/page/stepped_transfers.h"
 #include "prefixes.h"
-#include "tests/support/readable.h"
 #include "tests/support/shortened.h"
-
-namespace lesson08 {
-
-inline std::string readable(const Chunk& chunk) {
-  return std::to_string(chunk.id) + ": " + std::to_string(chunk.num_tokens);
-}
-
-}  // namespace lesson08
 
 namespace lesson11_test {
 
 using namespace lesson11;
-using lesson06::ExtraKeys;
 using lesson07::FreeOrder;
+using lesson07_test::queue_of;
 using lesson08::Chunk;
 using lesson08::SchedulerOptions;
+using lesson08_test::Chunks;
 using Ids = std::vector<int32_t>;
 using Tokens = std::vector<int32_t>;
 using Moves = std::vector<BlockMove>;
-using Chunks = std::vector<Chunk>;
 using Kv = std::vector<int64_t>;  // as Prefixes gives them
 
 /// Transfers that may refuse to start.
@@ -81,10 +75,6 @@ class TwoPools {
     Tokens tokens(num_tokens);
     std::iota(tokens.begin(), tokens.end(), 1000 * text);
     return tokens;
-  }
-  static ExtraKeys keys_of(int salt) {
-    if (salt == 0) return {};
-    return {{lesson06::ExtraKey::Kind::kSalt, std::to_string(salt)}};
   }
   /// The right K and V of the tokens.
   Kv kv_of(const Tokens& tokens, int salt = 0) { return prefixes_.of(tokens, salt); }
@@ -151,10 +141,7 @@ class TwoPools {
     return manager.find_in_host(tokens, hashes, computed);
   }
   /// Number of tokens that are found on the device.
-  int num_on_device(const Tokens& tokens) {
-    BlockHashes hashes;
-    return manager.get_computed_blocks(tokens, hashes).num_tokens;
-  }
+  int num_on_device(const Tokens& tokens) const { return lesson06_test::found(manager, tokens); }
   /// The copies in flight, in their order.
   Moves in_flight(Direction direction) const {
     Moves moves;
@@ -162,11 +149,6 @@ class TwoPools {
       if (queued.direction == direction) moves.push_back(queued.move);
     }
     return moves;
-  }
-  static Ids queue(const BlockPool& pool) {
-    Ids ids;
-    for (const auto* const block : pool.queue().all()) ids.push_back(block->id);
-    return ids;
   }
 
   // Requests of the scheduler.

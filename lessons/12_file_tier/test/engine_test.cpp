@@ -6,20 +6,13 @@
 #include "common/error.h"
 #include "lessons/05_refcount_cow/test/block_memory.h"
 #include "restarts.h"
-#include "tests/support/windowed_model.h"
 
 using namespace lesson12_test;
+using lesson08_test::texts;  // of 50 tokens: three or four full blocks
 using lesson11::LoadPolicy;
 using lesson12::FileTierOptions;
 
 namespace {
-
-/// Eight texts of three or four full blocks each.
-std::vector<kv::Request> texts(int num_tokens = 50) {
-  std::vector<kv::Request> requests;
-  for (int i = 0; i < 8; ++i) requests.push_back(kvtest::request_of(num_tokens + i, 12, i));
-  return requests;
-}
 
 struct InFolder {
   kvtest::TempDir folder;
@@ -74,17 +67,6 @@ TEST_CASE_FIXTURE(InFolder, "a second start computes nothing again") {
   kvtest::check_equal(second, first);
   CHECK(again.server()->metrics().num_restored >= 8 * 3);
   CHECK(second.counters.kv_rows_computed <= first.counters.kv_rows_computed - 8 * 48);
-}
-
-TEST_CASE_FIXTURE(InFolder, "a start with shorter prompts and default sizes keeps the whole file") {
-  const auto path = tier().file;
-  const FileTierOptions defaults{.file = path};
-  FileTierEngine(model, {}, {}, defaults).generate(texts(200));
-  const auto size = std::filesystem::file_size(path);
-  FileTierEngine shorter(model, {}, {}, defaults);
-  shorter.generate(texts(20));
-  CHECK(shorter.server()->metrics().num_restored >= 8 * 12);
-  CHECK(std::filesystem::file_size(path) >= size);
 }
 
 TEST_CASE_FIXTURE(InFolder,
@@ -189,17 +171,6 @@ TEST_CASE_FIXTURE(InFolder,
   at.tiers.settle();  // first the loads are checked, then the blocks are saved
   CHECK(at.tiers.metrics().num_damaged_in_host == 2);
   CHECK(at.tiers.metrics().num_saved == 0);
-}
-
-TEST_CASE_FIXTURE(InFolder, "another model's file is refused, and stays as it was") {
-  FileTierEngine(model, {.num_blocks = 10}, {}, tier()).generate(texts());
-  const kvtest::WindowedModel windowed(20);  // the same weights, other layers
-  kv::Model other = kv::Model::load(windowed.folder(), kv::Device::kCpu);
-  FileTierEngine refused(other, {.num_blocks = 10}, {}, tier());
-  CHECK_THROWS_AS(refused.generate(texts()), kv::UserError);
-  FileTierEngine again(model, {.num_blocks = 10}, {}, tier());
-  again.generate(texts());
-  CHECK(again.server()->metrics().num_restored > 0);
 }
 
 TEST_CASE_FIXTURE(InFolder,

@@ -12,6 +12,7 @@
 #include "common/defer.h"
 #include "common/error.h"
 #include "file_changes.h"
+#include "lessons/07_lru_eviction/test/queue_of.h"
 #include "places.h"
 #include "tests/support/temp_dir.h"
 
@@ -77,10 +78,7 @@ TEST_CASE_FIXTURE(InFolder, "the next start overwrites first what was written fi
         places.complete();
       }
     }
-    const Places again(path());
-    Ids queue;
-    for (const auto* const block : again.pool.queue().all()) queue.push_back(block->id);
-    return queue;
+    return lesson07_test::queue_of(Places(path()).pool);
   };
   CHECK(queue_after({10, 20}) == Ids{4, 3, 2, 1, 6, 5});
   CHECK(queue_after({30}) == Ids{3, 2, 1, 6, 5, 4});
@@ -310,17 +308,6 @@ TEST_CASE_FIXTURE(InFolder, "a block that cannot be written stays in the host, w
     CHECK(places.pool.num_used() == 0);
     places.tier.forget_all(places.file.shape().fingerprint);
   }
-}
-
-TEST_CASE_FIXTURE(InFolder, "what was forgotten does not come back") {
-  {
-    Places places(path());
-    places.offload(1, 10);
-    places.complete();
-    places.pool.reset_prefix_cache();
-    places.tier.forget_all(places.file.shape().fingerprint);
-  }
-  CHECK(Places(path()).metrics.num_restored == 0);
 }
 
 TEST_CASE_FIXTURE(InFolder, "a pool with fewer blocks than the file has records is refused") {

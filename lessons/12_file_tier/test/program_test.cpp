@@ -58,6 +58,7 @@ TEST_CASE("a file that is no file of blocks, or another model's, is refused and 
       kvtest::shell("$B/lesson12 --device cpu --host-blocks 1 --file '" + file + "'");
   CHECK(small.err.find(", but the host would have 1 block; give it a block for each record") !=
         std::string::npos);
+  CHECK(run("--starts 1 --file '" + file + "'").at("starts")[0].at("found_tokens") > 100);
 }
 
 TEST_CASE("blocks that the disk has no room for are told, and computed again") {

@@ -2,7 +2,6 @@
 // and V of its tokens. KV_RANDOM_OPS sets the number of operations, KV_RANDOM_SEED the seed.
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -17,14 +16,15 @@
 #include "common/error.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "lessons/11_host_tier/test/prefixes.h"
-#include "lessons/11_host_tier/test/token_bytes.h"
 #include "lessons/12_file_tier/engine.h"
+#include "lessons/12_file_tier/test/random_pools.h"
 #include "tests/support/shortened.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
 
 using namespace lesson12;
+using lesson12_test::PoolSettings;
 using Tokens = std::vector<int32_t>;
 
 /// Counts of all runs: a case that no run has seen is not tested.
@@ -34,36 +34,10 @@ struct Seen {
 };
 Seen seen;
 
-/// The settings of a run, chosen by its number; half of the runs have a hash of 3 bits.
-struct Settings {
-  explicit Settings(uint64_t number) {
-    kvtest::Random random(number);
-    bits = random.from(0, 1) == 0 ? 64 : 3;
-    device = random.from(2, 10);
-    host = random.from(1, 16);
-    block_size = random.from(1, 3);
-    is_threaded = random.from(0, 7) == 0;
-    budget = random.from(0, 1) == 0 ? 64 : 5;
-    scales = random.from(0, 1) == 0;
-  }
-  std::string text() const {
-    return fmt::format("pools of {} and {} blocks of {}{}, {} bits of hash, budget {}{}", device,
-                       host, block_size, scales ? " with scales" : "", bits, budget,
-                       is_threaded ? ", a thread that writes" : "");
-  }
-  int bits = 64, device = 4, host = 8, block_size = 2, budget = 64;
-  bool is_threaded = false;
-  bool scales = false;  // a third region in each layer
-};
-
 /// All that ends with the process.
-struct Process {
-  Process(const std::filesystem::path& path, const Settings& settings)
-      : stream(kv::Device::kCpu),
-        device(2, settings.device + 1,
-               lesson11_test::sizes_of(settings.block_size, settings.scales), stream,
-               settings.block_size),
-        memory(device.regions.bytes_per_block(), kv::Device::kCpu, settings.host + 1),
+struct Process : lesson12_test::PoolMemory {
+  Process(const std::filesystem::path& path, const PoolSettings& settings)
+      : PoolMemory(settings),
         file(path, {.fingerprint = 12,
                     .block_size = settings.block_size,
                     .bytes_per_block = device.regions.bytes_per_block()}),
@@ -84,17 +58,14 @@ struct Process {
     return all;
   }
 
-  kv::Stream stream;
-  lesson05_test::BlockMemory device;
-  HostBlocks memory;
   BlockFile file;
   Tiers tiers;
   Server::Scheduler scheduler;
 };
 
-class Run : private Settings {
+class Run : private PoolSettings {
  public:
-  explicit Run(uint64_t number) : Settings(number) { start(); }
+  explicit Run(uint64_t number) : PoolSettings(kvtest::Random(number)) { start(); }
 
   void operation(uint64_t op) {
     kvtest::Random random(op);
@@ -132,11 +103,11 @@ class Run : private Settings {
     end();
   }
   const std::string& text() const { return text_; }
-  std::string settings() const { return Settings::text(); }
+  std::string settings() const { return PoolSettings::text(); }
 
  private:
   void start() {
-    process_ = std::make_unique<Process>(path_, static_cast<const Settings&>(*this));
+    process_ = std::make_unique<Process>(path_, static_cast<const PoolSettings&>(*this));
     seen.restored += process_->tiers.metrics().num_restored;
   }
   void end() {

@@ -17,13 +17,6 @@ using lesson13::BlockName;
 using lesson13::BlockStore;
 using lesson13::SharedMetrics;
 
-/// Eight texts of three or four full blocks each.
-inline std::vector<kv::Request> texts() {
-  std::vector<kv::Request> requests;
-  for (int i = 0; i < 8; ++i) requests.push_back(kvtest::request_of(50 + i, 12, i));
-  return requests;
-}
-
 inline const SharedMetrics& metrics_of(const SharedTierEngine& engine) {
   return engine.server()->tier().metrics();
 }
@@ -77,7 +70,7 @@ struct TwoServers {
     return metrics_of(engine);
   }
   kv::Model& model = kvtest::shipped_model();
-  std::vector<kv::Request> requests = texts();
+  std::vector<kv::Request> requests = lesson08_test::texts();  // three or four full blocks each
   MemoryStore store;
   BadStore bad{store};
   kv::GenerateResult wanted;

@@ -4,8 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/redis_server.h"
-#include "tests/support/shell.h"
+#include "redis_cluster.h"
 
 namespace {
 
@@ -45,10 +44,7 @@ TEST_CASE("the help counts the texts of the program and does not print them") {
 }
 
 TEST_CASE("servers of two runs find each other's blocks in Redis") {
-  if (!lesson13::RedisServer::is_installed()) {
-    MESSAGE("skipped: redis-server is not installed");
-    return;
-  }
+  if (!lesson13_test::has_redis()) return;
   const lesson13::RedisServer server;
   const std::string store = "--servers 1 --store unix:" + server.address().host;
   CHECK(run(store).at("servers")[0].at("found_blocks") == 0);

@@ -2,7 +2,6 @@
 // reads holds K and V of its tokens. KV_RANDOM_OPS sets the number of operations, KV_RANDOM_SEED
 // the seed.
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include "tests/support/readable.h"  // before the checks
 
@@ -14,17 +13,18 @@
 #include <string>
 #include <vector>
 
-#include "cli/memory_store.h"
+#include "bad_stores.h"
 #include "common/error.h"
 #include "engine.h"
 #include "lessons/06_prefix_hashing/cli/hashers.h"
 #include "lessons/11_host_tier/test/prefixes.h"
-#include "lessons/11_host_tier/test/token_bytes.h"
+#include "lessons/12_file_tier/test/random_pools.h"
 #include "tests/support/shortened.h"
 
 namespace {
 
 using namespace lesson13;
+using lesson11_test::keys_of;
 using Tokens = std::vector<int32_t>;
 
 /// Counts of all runs: a case that no run has seen is not tested.
@@ -34,57 +34,23 @@ struct Seen {
 };
 Seen seen;
 
-/// The settings of a run, chosen by its number; half of the runs have a hash of 3 bits.
-struct Settings {
-  explicit Settings(uint64_t number) {
-    kvtest::Random random(number);
-    bits = random.from(0, 1) == 0 ? 64 : 3;
-    device = random.from(2, 10);
-    host = random.from(1, 16);
-    block_size = random.from(1, 3);
-    budget = random.from(0, 1) == 0 ? 64 : 5;
+/// The settings of a run, chosen by its number.
+struct Settings : lesson12_test::PoolSettings {
+  explicit Settings(uint64_t number) : PoolSettings(kvtest::Random(number)) {
+    kvtest::Random random(~number);
     store_values = random.from(0, 3) == 0 ? random.from(0, 6) : 1000;
     check_every = random.from(0, 3) == 0 ? random.from(1, 2) : 0;
-    is_threaded = random.from(0, 7) == 0;
-    scales = random.from(0, 1) == 0;
   }
   std::string text() const {
-    return fmt::format(
-        "pools of {} and {} blocks of {}{}, {} bits of hash, budget {}, a store of {}{}{}", device,
-        host, block_size, scales ? " with scales" : "", bits, budget, store_values,
-        check_every > 0 ? fmt::format(", every {} is checked", check_every) : "",
-        is_threaded ? ", threads" : "");
+    return fmt::format("{}, a store of {}{}", PoolSettings::text(), store_values,
+                       check_every > 0 ? fmt::format(", every {} is checked", check_every) : "");
   }
-  int bits = 64, device = 4, host = 8, block_size = 2, budget = 64, store_values = 1000,
-      check_every = 0;
-  bool is_threaded = false;
-  bool scales = false;  // a third region in each layer
+  int store_values = 1000, check_every = 0;
 };
 
-/// A store in memory that may be silent.
-class Store final : public BlockStore {
- public:
-  explicit Store(size_t max_bytes) : values(max_bytes) {}
-  std::optional<size_t> find(std::span<const BlockName> names) override {
-    return is_there ? values.find(names) : std::nullopt;
-  }
-  void get(std::span<const BlockName> names, const OnValue& on_value) override {
-    if (is_there) values.get(names, on_value);
-  }
-  bool put(const BlockName& name, std::string_view value) override {
-    return is_there && values.put(name, value);
-  }
-  MemoryStore values;
-  std::atomic<bool> is_there = true;
-};
-
-struct Machine {
+struct Machine : lesson12_test::PoolMemory {
   Machine(BlockStore& store, const Settings& settings)
-      : stream(kv::Device::kCpu),
-        device(2, settings.device + 1,
-               lesson11_test::sizes_of(settings.block_size, settings.scales), stream,
-               settings.block_size),
-        memory(device.regions.bytes_per_block(), kv::Device::kCpu, settings.host + 1),
+      : PoolMemory(settings),
         tier(device.regions, memory, store, 12, stream,
              {.hasher = lesson06::narrow_hasher(settings.bits)},
              {.check_every = settings.check_every},
@@ -97,9 +63,6 @@ struct Machine {
     int salt = 0;
     bool waits = false;
   };
-  kv::Stream stream;
-  lesson05_test::BlockMemory device;
-  HostBlocks memory;
   SharedTier tier;
   Server::Scheduler scheduler;
   std::map<int64_t, Request> requests;
@@ -109,8 +72,9 @@ class Run : private Settings {
  public:
   explicit Run(uint64_t number)
       : Settings(number),
-        store_(static_cast<size_t>(store_values) *
-               (56 + static_cast<size_t>(block_size) * (4 + 2 * 2 * 8 + scale_bytes()))) {
+        values_(static_cast<size_t>(store_values) *
+                (56 + static_cast<size_t>(block_size) * (4 + 2 * 2 * 8 + scale_bytes()))) {
+    store_.answers = [this] { return store_is_there_.load(); };
     for (auto& machine : machines_) {
       machine = std::make_unique<Machine>(store_, static_cast<const Settings&>(*this));
     }
@@ -129,8 +93,8 @@ class Run : private Settings {
     } else if (kind < 30) {
       abort(machine, random);
     } else if (kind < 31) {
-      text_ = store_.is_there ? "the store is gone" : "the store is back";
-      store_.is_there = !store_.is_there || random.below(2) == 0;
+      text_ = store_is_there_ ? "the store is gone" : "the store is back";
+      store_is_there_ = !store_is_there_ || random.below(2) == 0;
     } else if (random.below(4) == 0) {
       text_ = "reset";
       machine.tier.set_fingerprint(12);
@@ -168,10 +132,6 @@ class Run : private Settings {
   std::string settings() const { return Settings::text(); }
 
  private:
-  static ExtraKeys keys_of(int salt) {
-    if (salt == 0) return {};
-    return {{lesson06::ExtraKey::Kind::kSalt, std::to_string(salt)}};
-  }
   /// Of a token, in both layers.
   size_t scale_bytes() const { return scales ? 2 * 16 : 0; }
   void submit(Machine& machine, kvtest::Random& random) {
@@ -263,7 +223,7 @@ class Run : private Settings {
       if (is_threaded) {
         for (auto& one : machines_) one->tier.settle();
       }
-      const auto& values = store_.values.values();
+      const auto& values = values_.values();
       if (values.empty()) return;
       const auto pick = [&] { return *std::next(values.begin(), random.below(values.size())); };
       const BlockName name = pick().first;
@@ -278,7 +238,7 @@ class Run : private Settings {
         value.pop_back();
         text_ = "a value is cut";
       }
-      store_.values.put(name, value);
+      values_.put(name, value);
     }
   }
   void check() const {
@@ -289,7 +249,9 @@ class Run : private Settings {
   }
 
   lesson11_test::Prefixes prefixes_;
-  Store store_;
+  MemoryStore values_;
+  std::atomic<bool> store_is_there_ = true;
+  lesson13_test::BadStore store_{values_};
   std::array<std::unique_ptr<Machine>, 2> machines_;
   int64_t next_ = 0;
   std::string text_;

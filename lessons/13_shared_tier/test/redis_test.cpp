@@ -51,11 +51,18 @@ std::string got(BlockStore& store, const std::vector<BlockName>& wanted) {
   return all;
 }
 
-std::vector<kv::Request> texts() {
-  std::vector<kv::Request> requests;
-  for (int i = 0; i < 6; ++i) requests.push_back(kvtest::request_of(50 + i, 6, i));
-  return requests;
-}
+/// Six texts of three full blocks, served by an engine that has nothing but the store.
+struct Serve {
+  BlockStore& store;
+  std::vector<kv::Request> requests = lesson08_test::texts(50, 6, 6);
+  kv::GenerateResult wanted = lesson08_test::flat(kvtest::shipped_model(), requests);
+
+  SharedMetrics operator()() const {
+    SharedTierEngine engine(kvtest::shipped_model(), {.num_blocks = 40}, store, {}, always());
+    kvtest::check_equal(engine.generate(requests), wanted);
+    return engine.server()->tier().metrics();
+  }
+};
 
 }  // namespace
 
@@ -188,16 +195,9 @@ TEST_CASE("a full memory evicts, or refuses, and a prefix with holes is shorter"
 
 TEST_CASE("engines over Redis, which is killed, hangs and comes back: equal answers") {
   if (!has_redis()) return;
-  kv::Model& model = kvtest::shipped_model();
-  const auto requests = texts();
-  const auto wanted = lesson08_test::flat(model, requests);
   auto server = std::make_unique<RedisServer>();
   const auto store = make_redis_store(server->address(), quick());
-  const auto serve = [&] {
-    SharedTierEngine engine(model, {.num_blocks = 40}, *store, {}, always());
-    kvtest::check_equal(engine.generate(requests), wanted);
-    return engine.server()->tier().metrics();
-  };
+  const Serve serve{*store};
   CHECK(serve().num_put >= 6 * 3);
   CHECK(serve().num_fetched == 6 * 3);
   SUBCASE("the memory of Redis is emptied while a server runs") {
@@ -238,14 +238,7 @@ TEST_CASE("a cluster: each node has its share, gone with it until another node h
     CHECK(keys > 5);
     CHECK(keys < 40);
   }
-  kv::Model& model = kvtest::shipped_model();
-  const auto requests = texts();
-  const auto wanted = lesson08_test::flat(model, requests);
-  const auto serve = [&] {
-    SharedTierEngine engine(model, {.num_blocks = 40}, *store, {}, always());
-    kvtest::check_equal(engine.generate(requests), wanted);
-    return engine.server()->tier().metrics();
-  };
+  const Serve serve{*store};
   serve();
   CHECK(serve().num_fetched == 6 * 3);
   cluster.nodes[0].reset();  // the one that is named
