@@ -6,7 +6,10 @@ using namespace lesson14_test;
 
 namespace {
 
-const kv::Stream kCpu(kv::Device::kCpu);
+const kv::Stream& cpu() {
+  static const kv::Stream stream(kv::Device::kCpu);
+  return stream;
+}
 
 }  // namespace
 
@@ -58,10 +61,10 @@ TEST_CASE("fp32 values have the smallest scale, and the nearest codes, of two th
                               0x1.1p-10f, 0x1.fffffep-7f, 17.0f,           0x1.100002p4f,
                               19.0f,      0x1.2ffffep4f,  0.34567f,        0x1p-10f};
       for (float& x : head) x = std::ldexp(x, exponent);
-      const auto rows = kvtest::upload(head, kCpu);
-      const Fp8KvCache cache(kvtest::shape(1, 1, 16), kCpu, 1, 1);
-      write_in_order(cache.layer(0), rows, rows, 1, kCpu);
-      const Written found = read_cache(cache.layer(0), kCpu);
+      const auto rows = kvtest::upload(head, cpu());
+      const Fp8KvCache cache(kvtest::shape(1, 1, 16), cpu(), 1, 1);
+      write_in_order(cache.layer(0), rows, rows, 1, cpu());
+      const Written found = read_cache(cache.layer(0), cpu());
       const int scale = exponent + (largest > 448 ? 1 : 0);
       CHECK(found.scales[0] == lesson14::byte_of(scale));
       std::vector<uint8_t> wanted;
@@ -73,28 +76,28 @@ TEST_CASE("fp32 values have the smallest scale, and the nearest codes, of two th
 
 TEST_CASE("every bf16 value with every scale, written, decoded, and rounded" *
           doctest::test_suite("sweep")) {
-  check_all_values(kCpu);
+  check_all_values(cpu());
 }
 
 TEST_CASE("each head of each row has the scale of its largest magnitude, at its own place") {
-  check_heads_and_slots(kCpu);
+  check_heads_and_slots(cpu());
 }
 
 TEST_CASE("the largest element of a head counts wherever it is, and a NaN does not") {
-  check_largest_of_head(kCpu);
+  check_largest_of_head(cpu());
 }
 
-TEST_CASE("heads of zeros, tiny ones, infinities and NaN") { check_extreme_heads(kCpu); }
+TEST_CASE("heads of zeros, tiny ones, infinities and NaN") { check_extreme_heads(cpu()); }
 
-TEST_CASE("rows that were rounded are written as they are") { check_written_after(kCpu); }
+TEST_CASE("rows that were rounded are written as they are") { check_written_after(cpu()); }
 
 TEST_CASE("rounding rounded rows changes nothing") {
   kvtest::Rows rows = kvtest::random_bf16(64 * 32, 3, 5.0f);
   for (size_t i = 0; i < rows.size(); i += 32) rows[i] = kv::to_bfloat16(227);  // becomes 224
-  const auto k = kvtest::upload_rows(rows, kCpu), v = kvtest::upload_rows(rows, kCpu);
-  kv::round_kv({{k.data(), v.data()}, 32, 2, 32}, kCpu);
-  const auto once = download_rows(k.data(), rows.size(), kCpu);
+  const auto k = kvtest::upload_rows(rows, cpu()), v = kvtest::upload_rows(rows, cpu());
+  kv::round_kv({{k.data(), v.data()}, 32, 2, 32}, cpu());
+  const auto once = download_rows(k.data(), rows.size(), cpu());
   CHECK(first_difference(once, kvtest::floats_of(rows)) != "");
-  kv::round_kv({{k.data(), v.data()}, 32, 2, 32}, kCpu);
-  CHECK(first_difference(download_rows(k.data(), rows.size(), kCpu), once) == "");
+  kv::round_kv({{k.data(), v.data()}, 32, 2, 32}, cpu());
+  CHECK(first_difference(download_rows(k.data(), rows.size(), cpu()), once) == "");
 }

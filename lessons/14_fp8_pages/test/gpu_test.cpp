@@ -3,6 +3,7 @@
 #include "codes.h"
 #include "pages.h"
 #include "served_fp8.h"
+#include "tiers.h"
 
 using namespace lesson14_test;
 
@@ -151,4 +152,16 @@ TEST_CASE("pools, blocks, chunks, preemption, caching: FP8 pages have the bits o
           doctest::test_suite("sweep")) {
   model_on_gpu().set_kernel(kv::Kernel::kFast);
   check_configurations(model_on_gpu(), 12);
+}
+
+TEST_CASE("blocks that go to the host and into a file come back with their scales" *
+          doctest::test_suite("sweep_gpu")) {
+  model_on_gpu().set_kernel(kv::Kernel::kFast);
+  check_file(model_on_gpu(), 12);
+}
+
+TEST_CASE("blocks that go into a store come back with their scales, on another server" *
+          doctest::test_suite("sweep_gpu")) {
+  model_on_gpu().set_kernel(kv::Kernel::kFast);
+  check_store(model_on_gpu(), 12);
 }
