@@ -256,8 +256,8 @@ float table(Scene& scene, const TableView& view, const Place& at) {
 }
 
 float chips(Scene& scene, const std::string& id, const Place& at, const std::vector<Chip>& chips,
-            float size) {
-  const float h = 1.7f * size, gap = 3;
+            float least) {
+  const float size = roomy(scene.room(), least), h = 1.7f * size, gap = 3;
   const auto width = [&](const Chip& chip) {
     return std::min(std::max(text_width(chip.text, size) + 8, 14.0f), at.w);
   };

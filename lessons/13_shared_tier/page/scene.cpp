@@ -114,9 +114,9 @@ void draw_trip(viz::Scene& scene, const StoreTrip& trip, const Shelf& store, con
     if (viz::text_width(words, 14) > at.w - 8) words.clear();
     viz::arrow(scene, "trip/" + name, at, (trip.server == 1) == (comes || refused), words);
     if (!refused) continue;
-    viz::Shape& arrow = *scene.find("trip/" + name);
-    arrow.edge = paint(Ink::kError);
-    arrow.at.h /= 2;
+    viz::Shape& stem = *scene.find("trip/" + name);
+    stem.edge = scene.find("trip/" + name + "/name")->fill = paint(Ink::kError);
+    stem.at.h /= 2, stem.arrow = false;
   }
 }
 
@@ -124,7 +124,7 @@ void draw_trip(viz::Scene& scene, const StoreTrip& trip, const Shelf& store, con
 
 /// Requests above, and what the store saved them; below one server, the store, and the other one.
 viz::Scene SharedTierPage::scene(const viz::Room& room) {
-  constexpr float kGap = 8, kWay = 24;
+  constexpr float kGap = 8, kWay = 30;
   viz::Scene scene(room);
   const float note = viz::is_narrow(room) ? 70 : 36, foot = viz::is_narrow(room) ? 44 : 18;
   std::vector<viz::Chip> chips;
