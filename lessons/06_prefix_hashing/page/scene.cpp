@@ -74,6 +74,7 @@ Layout layout_of(const viz::Room& room, const Shown& shown) {
   const size_t lines = viz::wrapped(shown.reason, 13, room.w - 18).size();
   const float reason = kReason + 19 * static_cast<float>(std::max<size_t>(lines, 1) - 1);
   const float fixed = 2 * kHead + compared + reason + layout.legend;
+  if (room.w <= viz::kTextWidth) layout.words = 12;
   layout.reason = room.h - layout.legend - reason;
   if (layout.down) {
     const auto wide = static_cast<float>(layout.has_links + std::max(rows, 2));
@@ -88,7 +89,6 @@ Layout layout_of(const viz::Room& room, const Shown& shown) {
   const float pitch = room.w / static_cast<float>(columns);
   layout.gap = std::clamp(0.22f * pitch, viz::is_in_text(room) ? 42.0f : 8.0f, 60.0f);
   layout.w = pitch - layout.gap;
-  if (viz::is_in_text(room)) layout.words = 12;
   size_t most = 1;  // lines of words
   for (const Shown::Link& link : shown.links) {
     most = std::max(most, viz::wrapped(joined(link.words), layout.words, layout.w - 10).size());
