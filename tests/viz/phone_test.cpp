@@ -86,7 +86,8 @@ TEST_CASE("on a phone held upright one finger scrolls the picture and all that i
   const auto y = [&](const char* name) { return controls.at(name).y; };
   phone.frame();
   CHECK_FALSE(controls.at("one").visible);
-  phone.click("down");  // what is below is named, and leads there
+  CHECK_FALSE(shell.pans(195, y("down") + 1));  // it covers nothing of the page
+  phone.click("down");                          // what is below is named, and leads there
   phone.frame();
   CHECK_FALSE(controls.contains("down"));
   for (const char* name : {"one", "film/story"}) CHECK(controls.at(name).visible);
@@ -115,7 +116,9 @@ TEST_CASE("on a phone held upright one finger scrolls the picture and all that i
   shell.pan(-900);
   phone.frame();
   phone.frame();
-  CHECK_FALSE(controls.contains("down"));
+  phone.click("up");  // in its place
+  phone.frame();
+  CHECK(controls.contains("down"));
   shell.select("03");
   phone.frame();
   phone.frame();

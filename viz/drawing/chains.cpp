@@ -32,21 +32,6 @@ Forest forest_of(Parents parents) {
   return forest;
 }
 
-void card_words(Scene& scene, const std::string& id, const Place& card, int block_size,
-                const std::vector<std::string>& words, const Paint& fill) {
-  const Place room{card.x + 5, card.y + 22, card.w - 10, card.h - 27};
-  const Grid slots = slots_in(room, block_size, is_narrow(scene.room()) ? 1.6f : 0.9f);
-  if (std::min(slots.w, slots.h) < 12) return;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const Place cell = slots.cell(static_cast<int>(i));
-    const std::string slot = fmt::format("{}/slot {}", id, i);
-    scene.box(slot, cell, fill, paint(Ink::kLine, 0.6f)).radius = 2;
-    if (words[i].empty() || text_width(words[i], readable(scene.room(), 6)) > cell.w - 2) continue;
-    scene.label(slot + "/token", cell.inset(1), words[i],
-                {.size = std::min(15.0f, 0.62f * cell.h), .align = Align::kCentre}, 6);
-  }
-}
-
 void card_hash(Scene& scene, const std::string& id, const Place& card, float gap, bool down,
                const std::string& hash, const std::vector<Place>& next, const Span& when) {
   if (hash.empty()) return;

@@ -24,9 +24,6 @@ struct Forest {
 /// `parents`: of each node; none for a root. A parent is before its children.
 Forest forest_of(std::span<const std::optional<size_t>> parents);
 
-/// Words in the slots of a card, below its heading: "id/slot 0", "id/slot 0/token".
-void card_words(Scene& scene, const std::string& id, const Place& card, int block_size,
-                const std::vector<std::string>& words, const Paint& fill);
 /// "id/hash" in the gap to the right of a card, or below it, and an arrow "id/arrow 0" to each card
 /// that comes next. Nothing if there is no hash.
 void card_hash(Scene& scene, const std::string& id, const Place& card, float gap, bool down,

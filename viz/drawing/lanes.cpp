@@ -28,7 +28,7 @@ void reason(Scene& scene, const Place& line, const std::string& words, const std
   if (words.empty()) return;
   const Shape* const target = scene.find(about);
   const bool points = target != nullptr && is_reachable(scene, *target, line.y);
-  const float wide = text_width(words, 13) + 20;
+  const float wide = text_width(words, roomy(scene.room(), 13)) + 20;
   const float middle = target != nullptr ? target->at.middle_x() : 0;
   const float x = std::max(0.0f, std::min(middle - wide / 2, line.w - wide));
   note(scene, "note", {x, line.y, line.w - x, line.h}, words, points ? about : "", Ink::kMark,
@@ -63,7 +63,7 @@ Place request_card(Scene& scene, const SequenceView& request, const Place& at, S
   if (text_width(doing, readable(scene.room(), 8)) <= inside.w - name) {
     scene
         .label(id + "/doing", {inside.x + name, inside.y, inside.w - name, line}, doing,
-               {.size = std::min(size, 13.0f), .align = Align::kRight}, 8)
+               {.size = size, .align = Align::kRight}, 8)
         .during(when);
   }
   return {inside.x, inside.y + line + 3, inside.w, inside.h - line - 3};

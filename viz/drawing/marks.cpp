@@ -57,9 +57,10 @@ bool is_drawn(const Scene& scene, const LegendEntry& entry) {
     if (entry.has_twin) return one.fill == paint(Ink::kText) && one.at.h <= 3;
     if (entry.edge != Ink::kNone) return one.edge.ink == entry.edge;
     if (one.pattern != sample.pattern) return false;
-    if (entry.hue >= 0 && one.edge.ink != sample.edge.ink) return false;
+    const bool same_edge =
+        one.edge.ink == sample.edge.ink && one.edge.strength == sample.edge.strength;
     const bool plain = sample.pattern == Pattern::kPlain && !sample.dashed;
-    if (plain && entry.hue != kNoHue && one.edge.ink != sample.edge.ink) return false;
+    if ((entry.hue >= 0 || (plain && entry.hue != kNoHue)) && !same_edge) return false;
     return sample.pattern == Pattern::kHatched || one.dashed == sample.dashed;
   };
   return std::ranges::any_of(scene.shapes(), looks_so) ||
@@ -67,7 +68,8 @@ bool is_drawn(const Scene& scene, const LegendEntry& entry) {
 }
 
 void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entries) {
-  const float line = at.h < 44 ? at.h : 22.0f, apart = is_in_text(scene.room()) ? 10 : 16;
+  const float line = at.h < 44 ? at.h : 22.0f, apart = is_in_text(scene.room()) ? 10 : 16,
+              size = roomy(scene.room(), 12);
   float x = at.x, y = at.y;
   const auto drawn = [&](const LegendEntry& entry) { return is_drawn(scene, entry); };
   const bool is_empty = std::ranges::none_of(entries, drawn);  // it says what will come
@@ -76,7 +78,7 @@ void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entri
     if (!is_empty && !drawn(entries[i])) continue;
     ++count;
     const std::string id = fmt::format("legend/{}", i);
-    const float w = text_width(entries[i].name, 12) + 2;
+    const float w = text_width(entries[i].name, size) + 2;
     if (x + 26 + w > at.right() && y + 2 * line <= at.bottom()) {
       x = at.x;
       y += line;
@@ -93,7 +95,7 @@ void legend(Scene& scene, const Place& at, const std::vector<LegendEntry>& entri
     box.radius = 3;
     if (entries[i].has_twin) twin_bar(scene, id + "/twin", sample);
     scene.label(id + "/name", {x + 26, y, w, line}, entries[i].name,
-                {.size = 12, .paint = {Ink::kDim}});
+                {.size = size, .paint = {Ink::kDim}});
     x += 26 + w + apart;
   }
 }

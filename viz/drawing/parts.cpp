@@ -256,8 +256,8 @@ float table(Scene& scene, const TableView& view, const Place& at) {
 }
 
 float chips(Scene& scene, const std::string& id, const Place& at, const std::vector<Chip>& chips,
-            float size) {
-  const float h = 1.7f * size, gap = 3;
+            float least) {
+  const float size = roomy(scene.room(), least), h = 1.7f * size, gap = 3;
   const auto width = [&](const Chip& chip) {
     return std::min(std::max(text_width(chip.text, size) + 8, 14.0f), at.w);
   };
@@ -290,12 +290,13 @@ float chips(Scene& scene, const std::string& id, const Place& at, const std::vec
 
 Place note(Scene& scene, const std::string& id, const Place& at, const std::string& text,
            const std::string& points_at, Ink ink, Span when) {
-  constexpr float kSize = 13, kPad = 9;
-  const std::vector<std::string> lines = wrapped(text, kSize, at.w - 2 * kPad);
+  constexpr float kPad = 9;
+  const float size = roomy(scene.room(), 13);
+  const std::vector<std::string> lines = wrapped(text, size, at.w - 2 * kPad);
   float wide = 0;
-  for (const std::string& words : lines) wide = std::max(wide, text_width(words, kSize));
+  for (const std::string& words : lines) wide = std::max(wide, text_width(words, size));
   const Place bubble{at.x, at.y, wide + 2 * kPad,
-                     1.4f * kSize * static_cast<float>(lines.size()) + 2 * kPad - 4};
+                     1.4f * size * static_cast<float>(lines.size()) + 2 * kPad - 4};
   if (const Shape* target = points_at.empty() ? nullptr : scene.find(points_at)) {
     const Place to = target->at;
     const bool below = to.y > bubble.bottom();
@@ -309,10 +310,10 @@ Place note(Scene& scene, const std::string& id, const Place& at, const std::stri
   }
   scene.box(id, bubble, paint(Ink::kPanel), paint(ink)).during(when).on_top().radius = 8;
   for (size_t i = 0; i < lines.size(); ++i) {
-    const float y = bubble.y + kPad - 2 + 1.4f * kSize * static_cast<float>(i);
+    const float y = bubble.y + kPad - 2 + 1.4f * size * static_cast<float>(i);
     scene
-        .label(fmt::format("{}/text {}", id, i), {bubble.x + kPad, y, wide + 1, 1.4f * kSize},
-               lines[i])
+        .label(fmt::format("{}/text {}", id, i), {bubble.x + kPad, y, wide + 1, 1.4f * size},
+               lines[i], {.size = size})
         .during(when)
         .on_top();
   }

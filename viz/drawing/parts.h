@@ -142,7 +142,7 @@ struct Chip {
 /// Tokens in order, in lines, each as wide as its text: boxes "id 0", texts "id 0/token". If they
 /// do not fit, the last ones are shown. Returns the height that was used.
 float chips(Scene& scene, const std::string& id, const Place& at, const std::vector<Chip>& chips,
-            float size = 13);
+            float least = 13);
 
 /// A bubble with a reason, and an arrow from it to a shape that is in the scene already (none:
 /// empty). "id", "id/text 0", "id/arrow". It comes `when`. Returns its place.

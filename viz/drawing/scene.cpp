@@ -133,7 +133,7 @@ Shape& Scene::label(std::string id, const Place& at, std::string text, const Typ
               .id = std::move(id),
               .at = at,
               .fill = type.paint,
-              .size = readable(room_, type.size),
+              .size = readable(room_, roomy(room_, type.size)),
               .align = type.align};
   const float wide = text_width(text, shape.size);
   if (wide > at.w && wide > 0) {
@@ -159,7 +159,8 @@ float Scene::paragraph(const std::string& id, const Place& at, std::string_view 
   float y = at.y;
   int number = 0;
   for (const std::string& words : wrapped(text, type.size, at.w)) {
-    label(id + " " + std::to_string(number++), {at.x, y, at.w, pitch}, words, type);
+    Shape& line = label(id + " " + std::to_string(number++), {at.x, y, at.w, pitch}, words, type);
+    line.size = std::min(line.size, readable(room_, type.size));  // as it was wrapped
     y += pitch;
   }
   return y - at.y;

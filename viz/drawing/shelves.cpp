@@ -30,7 +30,7 @@ void draw_parts(Scene& scene, const std::string& id, const ShelfBlock& block, co
 
 /// A block's name, after the number of a torn record; below it the foot.
 void draw_words(Scene& scene, const std::string& id, const ShelfBlock& block, const Place& at) {
-  const float large = std::max(15.0f, 0.2f * at.h), least = readable(scene.room(), 8);
+  const float large = std::clamp(0.28f * at.h, 15.0f, kLargest), least = readable(scene.room(), 8);
   const float foot = readable(scene.room(), std::clamp(0.16f * at.h, 10.0f, 14.0f));
   const bool has_foot =
       at.h >= 30 && at.w >= 4 + text_width(block.foot, least) && !block.foot.empty();
@@ -91,9 +91,9 @@ void shelf(Scene& scene, int number, const std::string& title, const ShelfBlocks
   const Grid grid = fit(count, room,
                         {.gap = count > 48 ? 2.0f : 4.0f,
                          .flattest = 0.9f,
-                         .widest = 2.4f,
+                         .widest = is_in_text(scene.room()) ? 2.4f : 3,
                          .most_w = 300,
-                         .most_h = 150,
+                         .most_h = 190,
                          .round_to = 4});
   for (int32_t block = 1; block <= count; ++block) {
     draw_block(scene, shelf_block_id(number, block), blocks[static_cast<size_t>(block)],

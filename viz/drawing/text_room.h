@@ -18,6 +18,11 @@ inline bool is_in_text(const Room& room) { return room.w == kTextWidth; }
 /// Too narrow for a text's picture with letters of 11 points: things stand below one another.
 inline bool is_narrow(const auto& room) { return room.w < kTextWidth * 11 / kTextLetters; }
 
+/// `size` of an ordinary text, or what is comfortable in a window that has room for it.
+inline float roomy(const Room& room, float size) {
+  return room.w >= 1200 && size >= 12 ? std::max(size, 14.0f) : size;
+}
+
 /// `size`, or what can be read in a text.
 inline float readable(const Room& room, float size) {
   return is_in_text(room) ? std::max(size, kTextLetters) : size;

@@ -73,12 +73,13 @@ WindowLayout window_layout(float width, float height, const Parts& parts) {
   }
   if (parts.actions && !upright) layout.actions = from_bottom(kEdge, wide, sideways ? kFinger : 38);
   layout.main = {kEdge, top, wide, bottom - top};
-  if (upright && parts.side) {  // the picture, and below it enough of the rest to be noticed
+  if (upright && parts.side) {  // the picture, and a button that says what is below it
+    layout.way = from_bottom(kEdge, inner, kFinger);
+    layout.main.h = bottom - top;
     layout.page = layout.main;
-    layout.main.h =
-        parts.actions ? layout.main.h - kFinger - 2 * kGap : std::round(0.6f * layout.main.h);
+    if (!parts.actions) layout.main.h = std::round(0.6f * layout.main.h);
     const float y = layout.main.bottom() + kGap;
-    layout.side = {kEdge, y, inner, bottom - y};
+    layout.side = {kEdge, y, inner, std::max(bottom - y, 0.0f)};
   }
   return layout;
 }

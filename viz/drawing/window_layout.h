@@ -19,6 +19,7 @@ struct WindowLayout {
   Place counters;         // in a row above the picture; empty: they are in the side
   Place side;             // counters, controls, log
   Place page;             // of a phone held upright: it shows `main` and, scrolled, all of `side`
+  Place way;              // below it: the button that scrolls there, and back
   Place sentence;         // what the scenario says, or what happened
   Place player;           // at the bottom
   bool on_phone = false;  // controls have room for a finger, and the picture scrolls

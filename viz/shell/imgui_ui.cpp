@@ -151,7 +151,7 @@ bool ImGuiUi::shell_button(std::string_view name, std::string_view label, std::s
                            std::string_view disabled_because, float width) {
   place(width_of(label) + 2 * ImGui::GetStyle().FramePadding.x);
   const bool lit = std::exchange(lit_, false), filled = std::exchange(filled_, false);
-  if (lit) ImGui::PushStyleColor(ImGuiCol_Button, ImGui::GetStyle().Colors[ImGuiCol_TabActive]);
+  if (lit) ImGui::PushStyleColor(ImGuiCol_Button, window_theme->chosen);
   if (filled) {
     for (const ImGuiCol part : {ImGuiCol_Button, ImGuiCol_ButtonHovered, ImGuiCol_ButtonActive}) {
       ImGui::PushStyleColor(part, window_theme->accent);
@@ -341,7 +341,7 @@ void apply_theme(float scale) {
 
   ImGuiStyle& style = ImGui::GetStyle();
   style.WindowRounding = 0;
-  style.FrameRounding = style.GrabRounding = style.PopupRounding = style.TabRounding = 5;
+  style.FrameRounding = style.GrabRounding = style.PopupRounding = 5;
   style.WindowPadding = ImVec2(18, 14);
   style.FramePadding = ImVec2(9, 5);
   style.ItemSpacing = ImVec2(8, 7);
@@ -366,15 +366,8 @@ void use_colours(const Theme& theme) {
                                                  {ImGuiCol_Button, theme.button},
                                                  {ImGuiCol_ButtonHovered, theme.button_over},
                                                  {ImGuiCol_ButtonActive, theme.pressed},
-                                                 {ImGuiCol_Tab, theme.panel},
-                                                 {ImGuiCol_TabHovered, theme.button_over},
-                                                 {ImGuiCol_TabActive, theme.chosen},
-                                                 {ImGuiCol_Header, theme.button},
-                                                 {ImGuiCol_HeaderHovered, theme.button_over},
-                                                 {ImGuiCol_HeaderActive, theme.pressed},
                                                  {ImGuiCol_Separator, theme.line},
                                                  {ImGuiCol_SliderGrab, theme.pressed},
-                                                 {ImGuiCol_NavHighlight, theme.accent},
                                                  {ImGuiCol_TitleBg, theme.panel},
                                                  {ImGuiCol_TitleBgActive, theme.chosen}};
   for (const auto& [index, value] : colours) ImGui::GetStyle().Colors[index] = colour(value);

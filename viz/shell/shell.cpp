@@ -337,16 +337,15 @@ void Shell::key(const Pressed& pressed) {
 
 /// A letter of the page's large buttons does what its button does; else it is one of the window's.
 void Shell::typed(char c) {
+  const auto key = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   for (const Button& button : session().page().actions()) {
-    if (button.key == std::toupper(static_cast<unsigned char>(c))) return ui_.run(button.command);
+    if (button.key == key) return ui_.run(button.command);
   }
   const std::map<char, std::function<void()>> actions = {
-      {' ', [&] { press_play(); }},        {'r', [&] { session().reset(); }},
-      {'R', [&] { session().reset(); }},   {'m', [&] { motion = !motion; }},
-      {'M', [&] { motion = !motion; }},    {'t', [&] { light = !light; }},
-      {'T', [&] { light = !light; }},      {'?', [&] { help_ = !help_; }},
-      {':', [&] { command_line_.open(); }}};
-  if (const auto found = actions.find(c); found != actions.end()) found->second();
+      {' ', [&] { press_play(); }},     {'R', [&] { session().reset(); }},
+      {'M', [&] { motion = !motion; }}, {'T', [&] { light = !light; }},
+      {'?', [&] { help_ = !help_; }},   {':', [&] { command_line_.open(); }}};
+  if (const auto found = actions.find(key); found != actions.end()) found->second();
   const double now = ImGui::GetTime();
   if (now - std::exchange(digit_at_, now) > kNextDigit) digits_.clear();
   digits_ = digits_.substr(digits_.empty() ? 0 : digits_.size() - 1) + c;  // the last two

@@ -135,7 +135,7 @@ class Shell {
   void draw_page_tabs(float width);
   void draw_tab(size_t index, bool titled);
   void draw_main(const WindowLayout& layout, double seconds);
-  void draw_way_down(const Place& page);
+  void draw_way(const Place& at, bool down);
   void draw_actions(const Place& at, bool has_player);
   void draw_films(const Room& room, bool in_column);
   void draw_counters(const Place& at);

@@ -139,25 +139,27 @@ void Shell::draw_main(const WindowLayout& layout, double seconds) {
   if (std::exchange(to_top_, false)) ImGui::SetScrollY(0);
   if (!click.command.empty()) ui_.run(click.command);
   if (!click.selects.empty()) session().page().select(click.selects);
-  bool has_more = false;  // below what is seen of the page
+  bool scrolls = false, has_more = false;  // below what is seen of the page
   if (is_all) {
     const float above = ImGui::GetCursorPosY(), rest = ImGui::GetScrollMaxY();
     if (std::exchange(to_side_, false)) ImGui::SetScrollY(above);
+    scrolls = rest > 0;
     has_more = std::min(above, rest) > ImGui::GetScrollY() + 1;
     draw_side_parts(part * stage.scene().room().w, layout.counters.h == 0);
   }
   ImGui::EndChild();
-  if (has_more) draw_way_down(at);
+  if (scrolls) draw_way(layout.way, has_more);
 }
 
-/// Over the end of what is seen of a page: what is below it, and a way there.
-void Shell::draw_way_down(const Place& page) {
+/// The way to what is below the picture, or back to it.
+void Shell::draw_way(const Place& at, bool down) {
   const bool has_films = session().scenario() == nullptr && !tab().films.empty();
-  const std::string label = has_films ? "\u2193 Films, more" : "\u2193 More";
-  const float wide = button_width(label) / ui_.scale();
-  begin("way down", {page.right() - 18 - wide, page.bottom() - kFinger, wide, kFinger}, false,
-        kFixed);
-  if (ui_.shell_button("down", label, "What is below the picture")) to_side_ = true;
+  const char* const more = has_films ? "\u2193 Films, more" : "\u2193 More";
+  const char* const name = down ? "down" : "up";
+  begin("way", at, false, kFixed);
+  if (ui_.shell_button(name, down ? more : "\u2191 Picture", "Scrolls", "", at.w * ui_.scale())) {
+    (down ? to_side_ : to_top_) = true;
+  }
   ImGui::EndChild();
 }
 

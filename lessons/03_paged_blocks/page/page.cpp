@@ -25,7 +25,7 @@ PagedPage::PagedPage(const viz::PageContext& context)
                 .title = "Paged blocks",
                 .summary =
                     "A token's place: its block by division and the table, its offset by the rest.",
-                .opening = {"new A", "append A 6"},
+                .opening = {"new A", "append A 6", "point A 5"},
                 .tall = 700},
                context) {
   declare_pool();
@@ -185,11 +185,11 @@ std::vector<viz::Button> PagedPage::actions() const {
   const std::string name =
       all.find(selected()) != nullptr ? selected() : in_focus(before_, now_, selected());
   const int tokens = pool_->table(name).num_tokens(), row_of_blocks = 4 * manager().block_size();
-  const bool full = !pool_->why_not_append(name, 1).empty();
+  const bool full = !pool_->why_not_append(name, row_of_blocks).empty();
   return {
       add,
-      viz::append(name, 1, 'A', !full && tokens > 0 && pointed_.has_value()),
-      viz::append(name, row_of_blocks, 'B', !full && tokens == 0),
+      viz::append(name, 1, 'A'),
+      viz::append(name, row_of_blocks, 'B', !full && (tokens == 0 || pointed_.has_value())),
       {name + "/point", "Find the last", fmt::format("point {} {}", name, std::max(tokens - 1, 0)),
        "", 'L', !full && tokens > 0 && !pointed_.has_value()},
       {name + "/free", "Free", "free " + name, "", 'E', full}};

@@ -37,7 +37,8 @@ PrefixPage::PrefixPage(const viz::PageContext& context)
                 .title = "Prefix hashing",
                 .summary = "A block's name is a hash of its tokens and of its parent's name. Equal "
                            "names are candidates, and no more.",
-                .opening = {fmt::format("ask A \"{}{}\"", kBeginning, kQuestions[0])}},
+                .opening = {fmt::format("ask A \"{}{}\"", kBeginning, kQuestions[0]),
+                            fmt::format("ask B \"{}{}\"", kBeginning, kQuestions[1])}},
                context) {
   declare_own(
       {{"ask",

@@ -1,5 +1,5 @@
-// The picture. On top is the request that asks, with a link for each block's worth of its words.
-// Below it are the blocks that can be found, as a tree. A lookup goes down from link to link.
+// The picture. On top are the words of the request that asks, a link for each block's worth. Below
+// are the blocks that can be found, as a tree. A lookup goes down from link to link.
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ using viz::Place;
 using viz::Span;
 
 constexpr float kHead = 20, kReason = 38, kGap = 8, kRow = 24;
-constexpr size_t kMaxCandidates = 3;
+constexpr size_t kMaxCandidates = 3, kMostLines = 2;
 constexpr float kLongest = 7;  // seconds
 constexpr float kLinkComes = 0.15f, kLook = 0.9f, kToken = 0.05f, kComputed = 0.35f;
 
@@ -32,16 +32,17 @@ constexpr float kLinkComes = 0.15f, kLook = 0.9f, kToken = 0.05f, kComputed = 0.
 /// phone they go down, the links to the left of the blocks.
 struct Layout {
   bool down = false;
-  float w = 0, h = 0, gap = 0;  // of a card; to the next one in its chain
-  float row = kRow;             // of the comparison
-  float top = kHead;            // of the first link
+  float w = 0, h = 0, gap = 0;   // of a card; to the next one in its chain
+  float row = kRow;              // of the comparison
+  float top = kHead;             // of the first link
+  float link_h = 0, words = 15;  // of a link; the size of its words
   float comparison = 0, tree = 0, reason = 0, legend = 22;
   viz::Forest forest;  // of the nodes
   bool has_links = false;
 
   Place link(size_t i) const {
     const auto n = static_cast<float>(i);
-    return down ? Place{0, top + n * (h + gap), w, h} : Place{n * (w + gap), top, w, h};
+    return down ? Place{0, top + n * (h + gap), w, h} : Place{n * (w + gap), top, w, link_h};
   }
   Place node(size_t i) const {
     const auto along = static_cast<float>(forest.cells[i].column),
@@ -50,6 +51,10 @@ struct Layout {
                 : Place{along * (w + gap), tree + kHead + beside * (h + kGap), w, h};
   }
 };
+
+std::string joined(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, " "));
+}
 
 Layout layout_of(const viz::Room& room, const Shown& shown) {
   std::vector<std::optional<size_t>> parents;
@@ -69,6 +74,7 @@ Layout layout_of(const viz::Room& room, const Shown& shown) {
   const size_t lines = viz::wrapped(shown.reason, 13, room.w - 18).size();
   const float reason = kReason + 19 * static_cast<float>(std::max<size_t>(lines, 1) - 1);
   const float fixed = 2 * kHead + compared + reason + layout.legend;
+  if (room.w <= viz::kTextWidth) layout.words = 12;
   layout.reason = room.h - layout.legend - reason;
   if (layout.down) {
     const auto wide = static_cast<float>(layout.has_links + std::max(rows, 2));
@@ -76,16 +82,22 @@ Layout layout_of(const viz::Room& room, const Shown& shown) {
     layout.w = (room.w + kGap) / wide - kGap;
     layout.h = (room.h - fixed) / static_cast<float>(columns) - layout.gap;
     layout.tree = kHead;
-    layout.comparison = 2 * kHead;
+    layout.comparison = (layout.has_links ? 1 : 2) * kHead;
     layout.top = layout.comparison + compared;
     return layout;
   }
   const float pitch = room.w / static_cast<float>(columns);
   layout.gap = std::clamp(0.22f * pitch, viz::is_in_text(room) ? 42.0f : 8.0f, 60.0f);
   layout.w = pitch - layout.gap;
-  layout.h = (room.h - fixed) / static_cast<float>(1 + std::max(rows, 2)) - kGap;
+  size_t most = 1;  // lines of words
+  for (const Shown::Link& link : shown.links) {
+    most = std::max(most, viz::wrapped(joined(link.words), layout.words, layout.w - 10).size());
+  }
+  layout.link_h = 26 + 1.4f * layout.words * static_cast<float>(std::min(most, kMostLines));
+  const float asked = shown.links.empty() ? 0 : layout.link_h + kGap;
+  layout.h = (room.h - fixed - asked) / static_cast<float>(std::max(rows, 2)) - kGap;
   layout.h = std::max(std::min(layout.h, 1.1f * layout.w), 2.0f);
-  layout.comparison = kHead + (shown.links.empty() ? 0 : layout.h + kGap);
+  layout.comparison = kHead + asked;
   layout.tree = layout.comparison + compared;
   return layout;
 }
@@ -172,27 +184,24 @@ class Picture {
   }
 
  private:
-  bool is_legible() const { return layout_.h >= 24 && layout_.w >= 40; }
   /// A text has no room for them; what matters is in the comparison.
   bool has_many_words() const {
     return viz::is_in_text(scene_.room()) && shown_.pool.block_size > 4;
   }
   void draw_heads() {
-    const viz::Room& room = scene_.room();
-    const std::string whose =
-        shown_.asker.empty() ? "No request runs: ask something"
-                             : shown_.asker + ", block by block: each hash goes into the next one";
+    const viz::Type type{.size = 13, .paint = {Ink::kDim}};
+    const bool beside = layout_.down && layout_.has_links;  // the links and the blocks
+    const float w = scene_.room().w, x = beside ? layout_.w + kGap : 0;
+    std::string whose = shown_.asker + " asks";
+    if (!beside) {
+      whose += fmt::format(", in blocks of {}", kv::count_of(shown_.pool.block_size, "word"));
+    }
+    const Place asker{0, 0, beside ? layout_.w : w, kHead - 2};
+    if (layout_.has_links) scene_.label("asker", asker, whose, type).during({0, 0.05f});
+    const int64_t rest = std::ssize(shown_.pool.blocks) - std::ssize(shown_.nodes);
     scene_
-        .label(shown_.asker.empty() ? "hint/asker" : "asker", {0, 0, room.w, kHead - 2}, whose,
-               {.size = 13, .paint = {Ink::kDim}})
-        .during({0, 0.05f});
-    const auto held = static_cast<int64_t>(shown_.nodes.size());
-    const int64_t rest = std::ssize(shown_.pool.blocks) - held;
-    scene_
-        .label("tree", {0, layout_.tree, room.w, kHead - 2},
-               fmt::format("Blocks that hold something{}; {} hold nothing",
-                           layout_.down ? "" : ", after one another", rest),
-               {.size = 13, .paint = {Ink::kDim}})
+        .label("tree", {x, beside ? 0 : layout_.tree, w - x, kHead - 2},
+               fmt::format("Blocks; {} hold nothing", rest), type)
         .during({0.9f, 1});
   }
 
@@ -200,31 +209,37 @@ class Picture {
     const Shown::Link& link = shown_.links[i];
     const std::string id = fmt::format("{}/link {}", shown_.asker, i);
     const Place at = layout_.link(i);
-    const size_t first = scene_.shapes().size();
-    viz::Shape& frame = viz::dress(scene_.box(id, at, {}), viz::State::kInUse, shown_.hue);
-    frame.fill = paint(Ink::kPanel);
-    if (is_legible()) {
-      const bool silent = has_many_words();
-      viz::card_words(scene_, id, at, shown_.pool.block_size,
-                      silent ? std::vector<std::string>(link.words.size()) : link.words,
-                      viz::soft(shown_.hue));
-    }
-    std::vector<Place> next;
-    if (i + 1 < shown_.links.size()) next.push_back(layout_.link(i + 1));
-    viz::card_hash(scene_, id, at, layout_.gap, layout_.down, link.hash, next, {});
     const Span comes = story_.at(kLinkComes * static_cast<float>(i), 0.3f);
-    for (viz::Shape& shape : scene_.since(first)) shape.during(comes);
+    viz::dress(scene_.box(id, at, {}), viz::State::kInUse, shown_.hue).during(comes);
     const Span known = story_.block(link.id);
     if (link.wrong || link.found) {
       const Ink ink = link.wrong ? Ink::kError : Ink::kText;
       scene_.box(id + "/taken", at, {}).edged(paint(ink), 2.5f).during(known);
     }
-    if (!is_legible()) return;
-    const std::string text = link.wrong   ? fmt::format("\u2717 block {}: other words", link.id)
-                             : link.found ? fmt::format("\u2713 block {}", link.id)
-                                          : fmt::format("block {}", link.id);
-    scene_.label(id + "/block", {at.x + 5, at.y + 5, at.w - 10, 14}, text, {.size = 12}, 6)
+    if (at.w < 40 || at.h < 40) return;
+    const Place words{at.x + 5, at.y + 3, at.w - 10, at.h - 22};
+    draw_words(id + "/words", words, link.words, comes);
+    const char* const mark = link.wrong ? "\u2717 " : link.found ? "\u2713 " : "";
+    const std::string name = link.hash.empty() ? "" : link.hash + "  ";
+    scene_
+        .label(id + "/block", {words.x, at.bottom() - 19, words.w, 16},
+               fmt::format("{}{}block {}", name, mark, link.id), {.size = 12}, 6)
         .during(known);
+  }
+
+  /// Too many words are counted.
+  void draw_words(const std::string& id, const Place& at, const std::vector<std::string>& words,
+                  const Span& when) {
+    const viz::Type type{.size = layout_.words};
+    const std::string all = joined(words);
+    const auto lines = static_cast<float>(viz::wrapped(all, type.size, at.w).size());
+    const size_t first = scene_.shapes().size();
+    if (1.4f * type.size * lines < at.h) {
+      scene_.paragraph(id, at, all, type);
+    } else {
+      scene_.label(id, {at.x, at.y, at.w, kHead}, kv::count_of(std::ssize(words), "token"), type);
+    }
+    for (viz::Shape& shape : scene_.since(first)) shape.during(when);
   }
 
   bool is_found(const Shown::Node& node) const {
@@ -273,7 +288,7 @@ class Picture {
     if (is_found(node)) {
       scene_.box(id + "/found", at, {}).edged(paint(Ink::kText), 2.5f).during(known);
     }
-    if (is_legible()) viz::card_holders(scene_, at, node.id, shown_.tables, known);
+    if (at.h >= 24 && at.w >= 40) viz::card_holders(scene_, at, node.id, shown_.tables, known);
   }
 
   /// From the link down to the block that was found or computed for it.

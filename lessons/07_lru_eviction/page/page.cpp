@@ -44,9 +44,9 @@ std::string reason(const std::string& name, int64_t revived, int64_t evicted) {
 EvictionPage::EvictionPage(const viz::PageContext& context)
     : PoolPage({.lesson = "07",
                 .title = "LRU eviction",
-                .summary = "A freed block keeps what it holds, and waits at the end of the queue. "
-                           "The block in front goes first.",
-                .opening = {fmt::format("ask A \"{}\"", kTexts[0])},
+                .summary = "Freed blocks keep their words and wait: the one in front goes first.",
+                .opening = {fmt::format("ask A \"{}\"", kTexts[0]), "free A",
+                            fmt::format("ask B \"{}\"", kTexts[1])},
                 .tall = 700},
                context) {
   const viz::Argument name = viz::word("NAME");

@@ -180,7 +180,7 @@ void Picture::draw_times() {
   const Place bars{at.x + left, top, at.w - left, at.bottom() - top};
   const float pitch = bars.h / static_cast<float>(std::max<size_t>(now_.seen.size(), 3));
   const size_t total = now_.num_passes;
-  viz::pass_rows(scene_, now_.seen, viz::pass_columns(bars, total, 24, 96), left, top,
+  viz::pass_rows(scene_, now_.seen, viz::pass_columns(bars, total, 12, 96), left, top,
                  std::min(pitch, std::max(30.0f, 0.11f * at.h)), acts_.grows);
 }
 

@@ -9,9 +9,9 @@ namespace lesson08 {
 SchedulerPage::SchedulerPage(const viz::PageContext& context)
     : PoolPage({.lesson = "08",
                 .title = "The scheduler",
-                .summary = "Requests wait, run, and give way. Every pass has a budget of tokens, "
-                           "and all of them share one pool.",
-                .opening = {"submit A 24 20", "submit B 24 20"},
+                .summary = "Requests wait, run, and give way: all of them share one pool.",
+                .opening = {"submit A 24 20", "submit B 24 20", "submit C 56 32", "submit D 88 20",
+                            "pass 4"},
                 .tall = 780},
                context) {
   declare_own(requests());

@@ -24,11 +24,11 @@ Areas::Areas(const viz::Room& room) {
     waiting = running = below(190);
     waiting.w = running.w = (room.w - 2 * kGap) / 2;
     running.x = waiting.right() + 2 * kGap;
-    ended = below(64);
     reason = below(54);
+    pool = below(room.h - y - 282);
     pass = below(42);
     times = below(100);
-    pool = below(room.h - y - 74);
+    ended = below(64);
     legend = below(44);
     return;
   }

@@ -21,9 +21,7 @@ LookaheadPage::LookaheadPage(const viz::PageContext& context)
                 .title = "Lookahead",
                 .summary = "What came before may come again: guesses run in the same pass, and "
                            "the tokens that are drawn say which were right.",
-                .opening = {"new A \"the red cat sat on the mat and the red\" "
-                            "\"cat sat on the mat and the red dog slept well\"",
-                            "guess", "pass"},
+                .opening = {fmt::format("new A \"{}\" \"{}\"", kPrompt, kSame), "guess", "pass"},
                 .tall = 700},
                context) {
   declare_own(requests());

@@ -30,15 +30,18 @@ constexpr Span kCounted{0.65f, 0.95f};
 
 struct Areas {
   explicit Areas(const viz::Room& room) {
-    const bool narrow = viz::is_narrow(room);  // the passes are below the lanes
+    const bool narrow = viz::is_narrow(room);
     const float left = (viz::is_in_text(room) ? 0.67f : 0.7f) * room.w, x = left + 20;
     const float foot = narrow ? 44 : 18, free = narrow ? 48 : 28, told = narrow ? 70 : 36;
     legend = {0, room.h - foot, room.w, foot};
     pool = {0, legend.y - 8 - free, room.w, free};
     reason = {0, pool.y - 8 - told, room.w, told};
     passes = {x, 0, room.w - x, reason.y - 6};
-    if (narrow) passes = {0, 0.7f * passes.h, room.w, 0.3f * passes.h};
-    lanes = {0, 0, narrow ? room.w : left, narrow ? passes.y - 8 : passes.h};
+    lanes = {0, 0, left, passes.h};
+    if (!narrow) return;
+    lanes = {0, 0, room.w, 0.54f * pool.y};
+    reason.y = lanes.bottom() + 4;
+    passes = {0, reason.bottom(), room.w, pool.y - 8 - reason.bottom()};
   }
   Place lanes, passes, reason, pool, legend;
 };
@@ -59,8 +62,7 @@ class Picture {
     draw_lanes();
     draw_passes();
     draw_pool();
-    viz::reason(scene_, areas_.reason, now_.reason,
-                viz::is_narrow(scene_.room()) ? "" : now_.points_at,
+    viz::reason(scene_, areas_.reason, now_.reason, now_.points_at,
                 ran_ ? Span{0.6f, 0.7f} : Span{0.2f, 0.4f});
     viz::legend(scene_, areas_.legend,
                 {{State::kInUse, "has K and V"},

@@ -24,7 +24,7 @@ WindowsPage::WindowsPage(const viz::PageContext& context)
                 .title = "Windows",
                 .summary = "Some layers see only the last tokens. Their blocks fall out of the "
                            "window, and go back to the pool that all layers share.",
-                .opening = {"new A \"we sat by the sea and the sun was low\""}},
+                .opening = {"new A \"we sat by the sea and the sun was low\"", "append A 4"}},
                context) {
   declare_own(requests());
   declare_own(

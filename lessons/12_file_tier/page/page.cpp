@@ -50,7 +50,7 @@ FileTierPage::FileTierPage(const viz::PageContext& context)
                 .title = "A file that survives",
                 .summary = "Block i of the host is record i of a file. The next start finds what "
                            "is whole there, whatever happened in between.",
-                .opening = {"submit A 20 4", "pass 4"}},
+                .opening = {"submit A 20 4", "pass 9"}},
                context) {
   declare(viz::unless(
       [this] { return process_ ? "" : "no server runs; `restart`"; },

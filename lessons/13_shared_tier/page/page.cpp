@@ -35,7 +35,7 @@ void PageStore::get(std::span<const BlockName> names, const OnValue& on_value) {
   if (is_there) values.get(names, on_value);
 }
 bool PageStore::put(const BlockName& name, std::string_view value) {
-  if (!is_there || (!places.contains(name) && places.size() >= kStorePlaces)) return false;
+  if (!is_there || (!places.contains(name) && places.size() >= num_places)) return false;
   places.try_emplace(name, static_cast<int32_t>(places.size()) + 1);
   return values.put(name, value);
 }
@@ -117,6 +117,7 @@ std::string SharedTierPage::begin() {
   servers_ = {};
   for (const auto& [name, place] : store_.places) store_.values.erase(name);
   store_.places.clear();
+  store_.num_places = 2 * settings_.blocks;
   store_.is_there = true;
   for (auto& server : servers_) server = std::make_unique<TieredScheduler>(store_, settings_);
   shown_ = {};
@@ -147,6 +148,7 @@ std::string SharedTierPage::submit(const viz::Words& words) {
     tokens_.try_emplace(names[i], own.begin(), own.end());
   }
   const int64_t before = server.tier.metrics().num_queried;
+  shown_.trip = {.text = name, .server = asked.server};
   const bool waits = server.tier.add(asked.id, asked.prompt(), {}, true);
   const int64_t queried = server.tier.metrics().num_queried - before;
   return tell(fmt::format("{} comes to server {}, which asks the store for {}.", name,
@@ -156,6 +158,7 @@ std::string SharedTierPage::submit(const viz::Words& words) {
 /// The request need not wait for the store any longer.
 void SharedTierPage::start(TieredScheduler& server, int64_t id) {
   const Asked& asked = *std::ranges::find(shown_.asked, id, &Asked::id);
+  shown_.trip = {.text = asked.name, .server = asked.server};
   server.scheduler.submit(id, asked.prompt(), asked.max_tokens);
 }
 
@@ -253,6 +256,9 @@ std::string SharedTierPage::tell(std::string what, std::string points_at) {
     shown_.reason += fmt::format(" The store gets {}.", kv::count_of(num_put, "block"));
   }
   if (told_.num_unreachable > was.num_unreachable) shown_.reason += " The store does not answer.";
+  shown_.trip.asked = told_.num_queried - was.num_queried;
+  shown_.trip.fetched = told_.num_fetched - was.num_fetched;
+  shown_.trip.refused = told_.num_damaged > was.num_damaged ? shown_.trip.fetched : -1;
   return shown_.reason;
 }
 

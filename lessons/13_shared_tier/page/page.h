@@ -23,7 +23,6 @@ namespace lesson13 {
 
 /// K and V of a token are a number each.
 constexpr int kBlockSize = 4;  // tokens
-constexpr int kStorePlaces = 16;
 constexpr uint64_t kFingerprint = 13;
 
 /// A request to a server, and what it does. Its num_cached is that of its start.
@@ -33,19 +32,28 @@ struct Asked : viz::TextRequest {
 };
 
 /// A server's blocks on the device, or the values of the store. kReserved: a block is being loaded.
-/// kEvicted: K and V are not those of the tokens.
+/// kEvicted: K and V are not those of the tokens. A value that nobody can tell from a right one has
+/// no hue.
 using Shelf = viz::ShelfBlocks;
 enum : size_t { kFirst, kStore, kSecond };
 
+/// What a server asked the store for with the last command: blocks of a text.
+struct StoreTrip {
+  std::string text = {};
+  int server = 0;
+  int64_t asked = 0, fetched = 0, refused = -1;  // how many; how many came; which one was refused
+};
+
 struct Shown {
   viz::NamedList<Asked> asked{"text", 6};
+  StoreTrip trip = {};
   std::array<Shelf, 3> shelves = {};
   int64_t loaded = 0;  // tokens
   std::string reason = {}, points_at = {};
 };
 
 struct PageSettings {
-  int blocks = 10;      // of each device
+  int blocks = 8;       // of each device; the store has twice as many
   int has_secret = 0;   // whether the servers have a common secret
   int check_every = 0;  // see SharedOptions
 };
@@ -59,6 +67,7 @@ class PageStore final : public BlockStore {
 
   MemoryStore values;
   std::map<BlockName, int32_t> places;  // from 1 on, in the order of the first puts
+  size_t num_places = 0;
   bool is_there = true;
 };
 

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "lessons/12_file_tier/page/numbers.h"
 #include "page.h"
@@ -47,9 +49,10 @@ void SharedTierPage::look_at(TieredScheduler& server, Shelf& shelf) const {
   }
 }
 
-/// Each value at its place. One that a server would refuse is damaged.
+/// Each value at its place. One that a server would refuse is damaged; one with other K and V that
+/// it would not refuse is no text's.
 void SharedTierPage::look_at_store(Shelf& shelf) const {
-  shelf.resize(kStorePlaces + 1);
+  shelf.resize(store_.num_places + 1);
   const ValueFormat format{.fingerprint = kFingerprint,
                            .bytes_per_block = servers_[0]->memory.bytes_per_block(),
                            .secret = settings_.has_secret ? "secret" : ""};
@@ -61,6 +64,9 @@ void SharedTierPage::look_at_store(Shelf& shelf) const {
     const bool whole = format.decode(entry.value, name, tokens_.at(name), content).has_value();
     block.cached = whole;
     block.state = whole ? State::kCached : State::kEvicted;
+    std::array<float, kBlockSize> k{};
+    std::memcpy(k.data(), content.data(), sizeof k);
+    if (whole && !std::ranges::equal(k, tokens_.at(name))) block.hue = -1;
     const std::string key = key_of(name);
     block.foot = key.substr(key.size() - 4);
     block.tooltip = fmt::format("\n{}", key);
@@ -94,11 +100,31 @@ void finish(viz::Scene& scene, const Shown& before, size_t shelf, int32_t id, co
   if (name != nullptr) name->comes_from(source(before, shelf, block.name));
 }
 
+/// In the way between the store and a server: the names that it asks for, and what comes of them.
+void draw_trip(viz::Scene& scene, const StoreTrip& trip, const Shelf& store, const Place& way) {
+  for (int32_t id = 1; id < std::ssize(store); ++id) {
+    const std::string& name = store[id].name;
+    if (!name.starts_with(trip.text)) continue;
+    const int index = std::atoi(name.c_str() + trip.text.size());
+    const bool comes = index < trip.fetched, refused = index == trip.refused;
+    if (!comes && !refused && index >= trip.asked) continue;
+    const Place& block = scene.find(viz::shelf_block_id(kStore, id))->at;
+    const Place at{block.x + 12, way.y, (refused ? way : block).right() - block.x - 12, way.h};
+    std::string words = refused ? "\u2717 refused" : comes ? "\u2713" : store[id].foot + " ?";
+    if (viz::text_width(words, 14) > at.w - 8) words.clear();
+    viz::arrow(scene, "trip/" + name, at, (trip.server == 1) == (comes || refused), words);
+    if (!refused) continue;
+    viz::Shape& stem = *scene.find("trip/" + name);
+    stem.edge = scene.find("trip/" + name + "/name")->fill = paint(Ink::kError);
+    stem.at.h /= 2, stem.arrow = false;
+  }
+}
+
 }  // namespace
 
 /// Requests above, and what the store saved them; below one server, the store, and the other one.
 viz::Scene SharedTierPage::scene(const viz::Room& room) {
-  constexpr float kGap = 8;
+  constexpr float kGap = 8, kWay = 30;
   viz::Scene scene(room);
   const float note = viz::is_narrow(room) ? 70 : 36, foot = viz::is_narrow(room) ? 44 : 18;
   std::vector<viz::Chip> chips;
@@ -112,23 +138,26 @@ viz::Scene SharedTierPage::scene(const viz::Room& room) {
   }
   const float head = viz::shelf_head(scene, chips, 48, before_.loaded, now_.loaded) + kGap;
   const float top = head + (room.is_told ? 0 : note);
-  const float legend = room.h - foot, pitch = (legend - top) / 3;
-  const char* const titles[] = {
-      "server one, its device",
-      store_.is_there ? "the store, and how each name ends" : "the store, which does not answer",
-      "server two, its device"};
+  const float legend = room.h - foot, tall = (legend - kGap - top - 2 * kWay) / 3;
+  const char* const titles[] = {"server one, its device",
+                                store_.is_there ? "the store: each block, and how its name ends"
+                                                : "the store, which does not answer",
+                                "server two, its device"};
   for (size_t i = 0; i < 3; ++i) {
     const Shelf& shelf = now_.shelves[i];
-    const Place at{0, top + pitch * static_cast<float>(i), room.w, pitch - kGap};
+    const Place at{0, top + (tall + kWay) * static_cast<float>(i), room.w, tall};
     viz::shelf(scene, static_cast<int>(i), titles[i], shelf, at);
     for (int32_t id = 1; id < std::ssize(shelf); ++id) finish(scene, before_, i, id, shelf);
   }
+  const float way = top + tall + (now_.trip.server == 0 ? 0 : tall + kWay);
+  draw_trip(scene, now_.trip, now_.shelves[kStore], {0, way, room.w, kWay});
   viz::shelf_note(scene, {0, head, room.w, note}, now_.reason, now_.points_at);
   viz::legend(scene, {0, legend, room.w, foot},
               {{State::kInUse, "in use"},
                {State::kCached, "can be found"},
                {State::kReserved, "on its way", 0},
                {State::kEvicted, "wrong K and V", viz::kNoHue, Ink::kError},
+               {State::kCached, "other K and V", viz::kNoHue, Ink::kDim},
                {State::kFree, "empty"}});
   scene.lasts(0.8f);
   return scene;

@@ -69,6 +69,16 @@ TEST_CASE_FIXTURE(Fixture, "a damaged value and one that was evicted end the pre
   CHECK(value("values") == 3);  // put again
 }
 
+TEST_CASE_FIXTURE(Fixture, "names that are asked for are drawn, and what comes of them") {
+  compute_a();
+  run({"change damage A1", "submit two A 14 1"});
+  CHECK(kvtest::shape(picture(), "trip/A1/name").text == "f2d6 ?");
+  run("pass two");
+  CHECK(kvtest::shape(picture(), "trip/A0/name").text == "\u2713");
+  CHECK(kvtest::shape(picture(), "trip/A1/name").text == "\u2717 refused");
+  CHECK(picture().find("trip/A2") == nullptr);  // what comes after it is of no use
+}
+
 TEST_CASE_FIXTURE(Fixture, "poison is believed, unless there is a secret or a check") {
   compute_a();
   const auto num_marked = [&] {
@@ -77,7 +87,8 @@ TEST_CASE_FIXTURE(Fixture, "poison is believed, unless there is a secret or a ch
   };
   const auto legend = num_marked();
   run("change poison A1");
-  CHECK(num_marked() == legend);  // no server could know
+  CHECK(num_marked() == legend);                                      // no server could know
+  CHECK(kvtest::shape(picture(), "1/block 2").fill != viz::soft(0));  // but it is not A's
   ask_two();
   CHECK(value("A.found") == 12);
   CHECK(value("damaged") == 0);
@@ -111,7 +122,7 @@ TEST_CASE_FIXTURE(Fixture, "without the store everything is computed, and nothin
 TEST_CASE_FIXTURE(Fixture, "what cannot be done is refused and changes nothing") {
   check_refused("pass one", "this server has nothing to do");
   check_refused("change damage A0", "the store has no such block");
-  check_refused("submit one A 100 4", "the pool has 10");
+  check_refused("submit one A 100 4", "the pool has 8");
   run("submit one A 14 1");
   check_refused("submit two A 14 1", "a request of A is there");
   check_refused("pass two", "this server has nothing to do");

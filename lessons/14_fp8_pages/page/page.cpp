@@ -73,10 +73,8 @@ int64_t Shown::tokens_in(bool fp8) const {
 Fp8Page::Fp8Page()
     : Page({.lesson = "14",
             .title = "Half the bytes",
-            .summary =
-                "Each number becomes a code of eight bits, and each token's head has a scale "
-                "of its own.",
-            .opening = {"write 3 -1.3 0.2 40 300 0.01"},
+            .summary = "Each number becomes eight bits, and each token's head has a scale.",
+            .opening = {"write 0.3 -0.13 0.02 0.4 0.05 0.01", "write 3 -1.3 0.2 40 300 0.01"},
             .tall = 600}) {
   const viz::Argument numbers = viz::words("NUMBERS", 1, static_cast<int64_t>(kNumbers))
                                     .field("numbers", "3 -1.3 0.2 40 300 0.01");
@@ -196,9 +194,10 @@ void Fp8Page::check_invariants() const {
 /// Small numbers, then large ones, and the same by the next rule.
 std::vector<viz::Button> Fp8Page::actions() const {
   const size_t written = shown_.tokens.size();
-  const auto turn = [&](Rule after) { return written > 1 && shown_.rule == after; };
+  const auto turn = [&](Rule after) { return written > 2 && shown_.rule == after; };
   return {{"write small", "Small", "write 0.3 -0.13 0.02 0.4 0.05 0.01", "", 'S', written == 0},
-          {"write large", "Large", "write 300 -13 0.2 4000 55 0.01", "", 'L', written == 1},
+          {"write large", "Large", "write 300 -13 0.2 4000 55 0.01", "", 'L',
+           written == 1 || written == 2},
           {"rule token", "Per token", "rule token", "", 'K', turn(Rule::kOne)},
           {"rule block", "Per block", "rule block", "", 'B', turn(Rule::kToken)},
           {"rule one", "No scale", "rule one", "", 'N', turn(Rule::kBlock)}};
