@@ -140,7 +140,7 @@ testOn('#page=05', 'on a phone held sideways letters and controls have the size 
 
 testOn('#page=05', 'on a phone a field that is tapped brings the keyboard, and has what is typed and mended there', async (page) => {
   const focused = (id) => page.waitForFunction((wanted) => document.activeElement.id === wanted, id)
-  for (const name of ['more', 'write/TEXT']) await placeOf(page, name).then(({ x, y }) => page.touchscreen.tap(x, y))
+  for (const name of ['down', 'more', 'write/TEXT']) await placeOf(page, name).then(({ x, y }) => page.touchscreen.tap(x, y))
   await focused('keyboard')
   await page.keyboard.type(' onx', { delay: 60 })
   await page.keyboard.press('Backspace', { delay: 60 })

@@ -149,13 +149,18 @@ std::string Session::do_on_page(const Command& command) {
 }
 
 bool Session::try_run(const std::string& text) {
+  Command command;
   try {
-    const Command command = parse_command(text);
+    command = parse_command(text);
+  } catch (const kv::UserError& error) {
+    tell(error.what(), true);
+    return false;
+  }
+  try {
     if (!command.verb.empty()) run(command);
     return true;
-  } catch (const kv::UserError& error) {  // which run() has told
-    if (log_.empty() || log_.back().text != error.what()) tell(error.what(), true);
-    return false;
+  } catch (const kv::UserError&) {
+    return false;  // run() has told it
   }
 }
 
