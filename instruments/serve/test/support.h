@@ -316,16 +316,15 @@ Answers one_by_one(const auto& server, const std::vector<json>& requests) {
   return answers;
 }
 
-/// All of them at once.
-Answers together(
-    const auto& server, const std::vector<json>& requests,
-    const std::function<void()>& meanwhile = [] {}) {
+/// All of them at once; `meanwhile` may be empty.
+Answers together(const auto& server, const std::vector<json>& requests,
+                 const std::function<void()>& meanwhile = {}) {
   std::vector<std::unique_ptr<Client>> clients;
   for (const json& request : requests) {
     clients.push_back(std::make_unique<Client>(server.port()));
     clients.back()->send(post("/v1/completions", request.dump()));
   }
-  meanwhile();
+  if (meanwhile) meanwhile();
   Answers answers;
   for (const auto& client : clients) answers.push_back(answer_of(client->reply()));
   return answers;
