@@ -278,6 +278,20 @@ TEST_CASE("the films of every page, its counters and its sentences can be read")
   }
 }
 
+TEST_CASE("on a phone the counters of page 05 do not touch after a fork") {
+  viz::Shell shell(make_pages, {});
+  shell.select("05");
+  shell.session().run(viz::parse_command("fork A B"));
+  const viz::Page& page = shell.session().page();
+  const viz::Scene scene = viz::figures_of(page, viz::figures_room(370, page));
+  REQUIRE(scene.find("counters/saved") != nullptr);
+  for (const viz::Shape& shape : scene.shapes()) {
+    if (shape.kind != viz::Shape::Kind::kText) continue;
+    CAPTURE(shape.id);
+    CHECK(viz::text_width(shape.text, shape.size) <= shape.at.w);
+  }
+}
+
 TEST_CASE("the edge of a box that ends with the picture is drawn whole") {
   struct EdgePage : kvtest::CountingPage {
     viz::Scene scene(const viz::Room& room) override {

@@ -19,6 +19,14 @@ struct OtherPage : kvtest::CountingPage {
   OtherPage() : CountingPage("03") {}
 };
 
+/// Its large button may have a key.
+struct KeyedPage : kvtest::CountingPage {
+  std::vector<viz::Button> actions() const override {
+    return {{"more 1", "One", "add 1", "", key}};
+  }
+  static inline char key = 0;
+};
+
 viz::Scenario story() { return viz::Scenario::parse(kvtest::kStory, "story"); }
 
 }  // namespace
@@ -123,6 +131,24 @@ TEST_CASE("on a phone held upright one finger scrolls the picture and all that i
   phone.frame();
   phone.frame();
   CHECK(controls.contains("down"));  // so does another page
+}
+
+TEST_CASE("on a phone, which has no keys, neither the buttons nor the help show any") {
+  const auto drawn = [](char key, int width) {
+    KeyedPage::key = key;
+    viz::Shell shell(kvtest::pages_of<KeyedPage>, {});
+    viz::Headless ui(shell, width, 844, 1);
+    ui.frame();
+    const std::vector<uint8_t> buttons = ui.picture();
+    ui.click("help");
+    ui.frame();
+    return std::pair(buttons, ui.picture());
+  };
+  const auto with = drawn('O', 390), without = drawn(0, 390);
+  CHECK(with.first == without.first);
+  CHECK(with.second == without.second);
+  CHECK(with.first != with.second);
+  CHECK(drawn('O', 1280).first != drawn(0, 1280).first);
 }
 
 TEST_CASE("on a phone held sideways controls have room for a finger, beside the picture") {

@@ -17,19 +17,20 @@ struct Figures {
   float w = 0;  // of a column
 };
 
-/// As many columns as cut no name: all, or up to three; four counters stand in one row or two.
+/// As many columns as cut no name and no value: all, or up to three, or two of four counters.
 Figures laid_out(const Page& page, float width) {
   Figures figures;
   float widest = 0;
   for (Counter& counter : page.counters()) {
     if (counter.label.empty()) continue;
-    widest = std::max(widest, text_width(counter.label, kName));
+    if (counter.text.empty()) counter.text = kv::with_commas(counter.value);
+    widest = std::max({widest, text_width(counter.label, kName), text_width(counter.text, kValue)});
     figures.shown.push_back(std::move(counter));
   }
   const auto fitting = static_cast<int>(width / (widest + 6));
   const auto count = static_cast<int>(figures.shown.size());
-  figures.columns = std::clamp(fitting, 1, count > 0 && fitting >= count ? count : 3);
-  if (count == 4) figures.columns = width < 330 ? 2 : 4;
+  const int most = count > 0 && fitting >= count ? count : count == 4 ? 2 : 3;
+  figures.columns = std::clamp(fitting, 1, most);
   figures.w = std::min(width / static_cast<float>(figures.columns), kWidest);
   return figures;
 }
@@ -52,10 +53,7 @@ Scene figures_of(const Page& page, const Room& room) {
     const Place cell{figures.w * column, kRow * row, figures.w - 4, kRow - 4};
     const std::string id = "counters/" + counter.label;
     scene.box(id, cell, {}).tip(counter.tooltip);
-    scene
-        .label(id + "/value", {cell.x, cell.y, cell.w, 22},
-               counter.text.empty() ? kv::with_commas(counter.value) : counter.text,
-               {.size = kValue})
+    scene.label(id + "/value", {cell.x, cell.y, cell.w, 22}, counter.text, {.size = kValue})
         .during({0.7f, 1});
     scene.label(id + "/label", {cell.x, cell.y + 22, cell.w, 16}, counter.label,
                 {.size = kName, .paint = {Ink::kDim}});

@@ -222,9 +222,7 @@ std::string ImGuiUi::begin_field(std::string_view name, std::string_view text, f
   const float room = ImGui::GetContentRegionAvail().x;
   if (least + beside > room) {
     same_line_ = false;
-    ImGui::PushTextWrapPos(0);
-    ImGui::TextUnformatted(text.data(), text.data() + text.size());
-    ImGui::PopTextWrapPos();
+    ImGui::TextWrapped("%.*s", static_cast<int>(text.size()), text.data());
     ImGui::SetNextItemWidth(std::min(width, room));
     return id_of({}, name);
   }
@@ -284,9 +282,7 @@ void ImGuiUi::label(std::string_view text) {
 void ImGuiUi::hint(std::string_view text) {
   same_line_ = false;
   ImGui::PushStyleColor(ImGuiCol_Text, colour(window_theme->dim));
-  ImGui::PushTextWrapPos(0);
-  ImGui::TextUnformatted(text.data(), text.data() + text.size());
-  ImGui::PopTextWrapPos();
+  ImGui::TextWrapped("%.*s", static_cast<int>(text.size()), text.data());
   ImGui::PopStyleColor();
 }
 

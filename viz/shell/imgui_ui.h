@@ -70,7 +70,8 @@ class ImGuiUi : public Ui {
             std::string_view tooltip) override;
   void light() override { lit_ = true; }
   void fill() override { filled_ = true; }
-  void underline(char letter) override { underlined_ = letter; }
+  /// Not on a phone, which has no keys.
+  void underline(char letter) override { underlined_ = least_ > 0 ? 0 : letter; }
   void same_line() override;
   void heading(std::string_view text) override;
   void label(std::string_view text) override;

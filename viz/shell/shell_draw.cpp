@@ -121,7 +121,7 @@ void Shell::draw_tabs(const Place& at) {
     motion = !motion;
   }
   ui_.same_line();
-  if (ui_.shell_button("help", "?", "Keys and commands")) help_ = !help_;
+  if (ui_.shell_button("help", "?", on_phone_ ? "Help" : "Keys and commands")) help_ = !help_;
   ImGui::EndChild();
 }
 
@@ -263,9 +263,7 @@ void Shell::draw_log() {
     ImGui::PushStyleColor(ImGuiCol_Text, colour(log[i].error ? window_theme->error
                                                 : newest     ? window_theme->text
                                                              : window_theme->dim));
-    ImGui::PushTextWrapPos(0);
-    ImGui::TextUnformatted(text.c_str());
-    ImGui::PopTextWrapPos();
+    ImGui::TextWrapped("%s", text.c_str());
     ImGui::PopStyleColor();
   }
 }

@@ -40,9 +40,8 @@ void Shell::draw_list() {
 }
 
 void Shell::draw_help() {
-  begin_panel("Keys and commands", &help_, 900, true);
-  const auto table = [](const char* name,
-                        const std::vector<std::pair<std::string, std::string>>& rows) {
+  begin_panel(on_phone_ ? "Help" : "Keys and commands", &help_, 900, true);
+  const auto table = [](const char* name, const Help& rows) {
     if (!ImGui::BeginTable(name, 2)) return;
     ImGui::TableSetupColumn("left", ImGuiTableColumnFlags_WidthStretch, 0.35f);
     ImGui::TableSetupColumn("right", ImGuiTableColumnFlags_WidthStretch, 0.65f);
@@ -54,25 +53,32 @@ void Shell::draw_help() {
     }
     ImGui::EndTable();
   };
-  table("keys", {{"Space", "play or pause; at the end: play again"},
-                 {"Right, Left", "a step on, a step back"},
-                 {"Home, End", "to the first step, to the last one"},
-                 {"Tab, Enter", "to the next button or field, and press it"},
-                 {"Tab, Left, Right", "to the speed, slower, faster"},
-                 {"Ctrl+Z, Ctrl+Y", "undo, redo"},
-                 {"R", "reset"},
-                 {":", "type a command"},
-                 {"Ctrl and +, -, 0", "larger, smaller, as it was"},
-                 {"Ctrl+C", "copy the picture"},
-                 {"M", "motion on or off"},
-                 {"T", "dark or light"},
-                 {"1 to 9", "the page of this lesson; 1 and at once 3: page 13"},
-                 {"?, Esc", "this help; Esc also closes a film"}});
-  std::vector<std::pair<std::string, std::string>> letters;
-  for (const Button& button : session().page().actions()) {
-    if (button.key != 0) letters.emplace_back(std::string(1, button.key), button.label);
+  Help rows{{"Tap", "press a button, or choose what lies there in the picture"},
+            {"Drag up, down", "scroll the picture and all that is below it"},
+            {"Drag sideways", "through a film, by its knob"}};
+  if (on_phone_) {
+    ui_.heading(session().page().info().title);
+    ui_.hint(session().page().info().summary);
+  } else {
+    rows = {{"Space", "play or pause; at the end: play again"},
+            {"Right, Left", "a step on, a step back"},
+            {"Home, End", "to the first step, to the last one"},
+            {"Tab, Enter", "to the next button or field, and press it"},
+            {"Tab, Left, Right", "to the speed, slower, faster"},
+            {"Ctrl+Z, Ctrl+Y", "undo, redo"},
+            {"R", "reset"},
+            {":", "type a command"},
+            {"Ctrl and +, -, 0", "larger, smaller, as it was"},
+            {"Ctrl+C", "copy the picture"},
+            {"M", "motion on or off"},
+            {"T", "dark or light"},
+            {"1 to 9", "the page of this lesson; 1 and at once 3: page 13"},
+            {"?, Esc", "this help; Esc also closes a film"}};
+    for (const Button& button : session().page().actions()) {
+      if (button.key != 0) rows.emplace_back(std::string(1, button.key), button.label);
+    }
   }
-  table("letters", letters);
+  table("keys", rows);
   ui_.heading("Commands of this page, as scenarios write them");
   table("commands", session().page().help());
   ImGui::End();

@@ -212,7 +212,7 @@ class Picture {
     }
     const Shape* slot = scene_.find(way.slot);
     const Place end = slot == nullptr ? to : slot->at;
-    const float x = slot == nullptr ? to.middle_x() : end.x + std::min(9.0f, end.w / 4);
+    const float x = slot == nullptr ? to.middle_x() : end.right() - std::min(9.0f, end.w / 4);
     line(from.middle_x(), from.bottom(), x, to.y, {0.35f, 0.55f});
     if (slot != nullptr) line(x, to.y, x, end.y, {0.65f, 0.8f});
   }

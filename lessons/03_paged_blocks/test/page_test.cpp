@@ -44,6 +44,8 @@ TEST_CASE_FIXTURE(Fixture, "lines lead from a token to its entry, its block and 
     CHECK(holds(shape(scene, ways[i].first).at, line.x, line.y));
     CHECK(holds(shape(scene, ways[i].second).at, line.right(), line.bottom()));
   }
+  const viz::Shape& number = shape(scene, "block 3/id");  // the last line passes beside it
+  CHECK(shape(scene, "pointed 2").at.x > number.at.x + viz::text_width(number.text, number.size));
   // The same for every token, under the mouse.
   for (const char* id : {"A/token 1", "slot 0/1"}) {
     const auto& lights = shape(scene, id).lights;

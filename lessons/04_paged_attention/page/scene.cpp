@@ -64,7 +64,7 @@ class WalkPage::Painter {
  private:
   /// The blocks of a tile, its keys, and what they add to their group.
   void draw_tile(const Place& at, float gap) {
-    const float sums_h = (stacked_ ? 0.19f : 0.3f) * at.h, keys_h = at.h - sums_h - gap;
+    const float sums_h = (stacked_ ? 0.23f : 0.33f) * at.h, keys_h = at.h - sums_h - gap;
     const float pool_w = 0.2f * at.w, pool_h = 82;
     if (stacked_) {
       draw_pool({at.x, at.y, at.w, pool_h});

@@ -17,6 +17,7 @@ using viz::Ink;
 using viz::Place;
 using viz::Span;
 
+constexpr float kHead = 17;  // height of the names of the columns, times the unit
 constexpr Span kScale{0.05f, 0.35f}, kDown{0.4f, 0.8f}, kThere{0.75f, 0.95f};
 
 struct Row {
@@ -30,11 +31,20 @@ class SumsPainter {
  public:
   SumsPainter(viz::Scene& scene, const WalkStep& step, const Place& at, float unit)
       : scene_(scene), step_(step), unit_(unit), rows_(rows_of(step)) {
-    pitch_ = at.h / static_cast<float>(rows_.size());
-    first_ = {at.x, at.y, at.w, pitch_ - 6 * unit};
+    pitch_ = (at.h - kHead * unit) / static_cast<float>(rows_.size());
+    first_ = {at.x, at.y + kHead * unit, at.w, pitch_ - 6 * unit};
   }
 
   void draw() {
+    const Place head{first_.x, first_.y - kHead * unit_, first_.w, kHead * unit_};
+    const viz::Type type{.size = 12 * unit_, .paint = {Ink::kDim}};
+    const bool narrow = viz::is_narrow(scene_.room());  // it then reaches over the names
+    const Place m = column(head, narrow ? 0.01f : ends()[0], ends()[1]);
+    scene_.label("head/m", m, "largest score", type, 7)
+        .tip("of a group's first tile; m moves only when a later score is far above it")
+        .align = narrow ? viz::Align::kRight : viz::Align::kLeft;
+    scene_.label("head/l", column(head, ends()[1], ends()[3]), "sum of weights", type, 7);
+    scene_.label("head/acc", column(head, ends()[3], 1), "weighted sum of V", type, 7);
     Place at = first_;
     for (size_t i = 0; i < rows_.size(); ++i, at.y += pitch_) draw_row(i, at);
   }
@@ -78,7 +88,7 @@ class SumsPainter {
   /// Where the columns of a row end, as shares of its width: name, m, l, factor.
   std::array<float, 4> ends() const {
     return viz::is_narrow(scene_.room())    ? std::array{0.25f, 0.39f, 0.54f, 0.68f}
-           : viz::is_in_text(scene_.room()) ? std::array{0.22f, 0.34f, 0.46f, 0.6f}
+           : viz::is_in_text(scene_.room()) ? std::array{0.2f, 0.35f, 0.47f, 0.6f}
                                             : std::array{0.15f, 0.24f, 0.34f, 0.47f};
   }
   /// One column of a row; `from` and `to` are shares of the width.

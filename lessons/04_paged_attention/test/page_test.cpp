@@ -72,6 +72,20 @@ TEST_CASE_FIXTURE(Fixture, "what a group has is scaled where m moves, and nowher
         doctest::Approx(0.5f * shape(scene, "now/acc 7").at.h));
 }
 
+TEST_CASE_FIXTURE(Fixture, "the numbers of a group and its bars are named, on a phone, too") {
+  run({"walk \"Once upon a time\" 150", "next"});
+  for (const viz::Room& room : {viz::Room{357, 880}, viz::Room{600, 500}, viz::Room{1260, 560}}) {
+    const viz::Scene scene = page.scene(room);
+    for (const char* column : {"m", "l", "acc"}) {
+      CAPTURE(column);
+      const viz::Shape& head = shape(scene, std::string("head/") + column);
+      CHECK_FALSE(head.cut);
+      CHECK(head.size >= 10);
+      CHECK(head.at.bottom() <= shape(scene, "row 0").at.y);
+    }
+  }
+}
+
 TEST_CASE_FIXTURE(Fixture, "of two parts that join, the one with the smaller m is scaled") {
   const viz::Scene scene = run({"walk \"Once upon a time\" 300", "next 6"});  // group 1 joins
   CHECK(count(scene, "row 0/factor") + count(scene, "row 1/factor") == 1);

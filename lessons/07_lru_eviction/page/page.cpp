@@ -135,10 +135,11 @@ std::string EvictionPage::ask(const std::string& name, const std::string& text,
 }
 
 std::string EvictionPage::free(const std::vector<std::string>& names) {
+  const int used = pool_->num_used();
   for (const std::string& name : names) asked_.free(*manager_, name);
-  return reason_ =
-             fmt::format("{} blocks go to the back, the tail first. Full blocks keep their words.",
-                         names.size() == 1 ? names[0] + " ends: its" : "All end: their");
+  reason_ = fmt::format("{} blocks go to the back, the tail first. Full blocks keep their words.",
+                        names.size() == 1 ? names[0] + " ends: its" : "All end: their");
+  return kv::count_of(used - pool_->num_used(), "block") + " given back";
 }
 
 /// The second request shares nothing with the first; the third repeats the first.
@@ -153,9 +154,7 @@ void EvictionPage::start_live(const std::string& prompt, int max_tokens) {
 
 std::string EvictionPage::live_story() {
   const CacheMetrics& now = pool().metrics();
-  if (live_.finished()) {
-    return reason_ = "All have ended. What the queue holds can be found.";
-  }
+  if (live_.finished()) return reason_ = "All have ended. What the queue holds can be found.";
   const viz::LiveRun::Token& token = live_.generated().back();
   const std::string name = viz::letters(static_cast<int>(token.request));
   const int64_t revived = now.num_revived - told_.num_revived;

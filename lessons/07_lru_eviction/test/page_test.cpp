@@ -18,7 +18,7 @@ struct Fixture : kvtest::PageFixture {
 }  // namespace
 
 TEST_CASE_FIXTURE(Fixture, "a request that ends keeps the words of its full blocks alone") {
-  run({"ask A \"one two three four five\"", "free A"});
+  CHECK(run({"ask A \"one two three four five\"", "free A"}) == "2 blocks given back");
   CHECK(value("cached") == 1);
   CHECK(reason() ==
         "A ends: its blocks go to the back, the tail first. Full blocks keep their words.");
