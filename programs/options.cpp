@@ -9,13 +9,13 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <regex>
 #include <utility>
 
 #include "common/console.h"
 #include "common/error.h"
+#include "common/nearest.h"
 #include "common/terminal.h"
 #include "common/utf8.h"
 
@@ -57,24 +57,6 @@ CLI::Validator real_validator(const std::string& range, const Allowed& allowed) 
   });
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`.
-size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);  // distances of a's first i characters to each start of b
-  std::iota(row.begin(), row.end(), size_t{0});
-  std::vector<size_t> two_before, before;  // those of a's first i - 2 and i - 1 characters
-  for (size_t i = 1; i <= a.size(); ++i) {
-    two_before = std::exchange(before, row);
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const bool same = a[i - 1] == b[j - 1];
-      row[j] = std::min({before[j - 1] + (same ? 0 : 1), before[j] + 1, row[j - 1] + 1});
-      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (swapped) row[j] = std::min(row[j], two_before[j - 2] + 1);
-    }
-  }
-  return row.back();
-}
-
 /// "unknown option '--max-token'; did you mean --max-tokens? ./course run --help lists the options"
 [[noreturn]] void refuse_extra(const CLI::App& app, const std::string& word) {
   const std::string help = app.get_name() + " --help lists the options";
@@ -82,18 +64,10 @@ size_t edit_distance(const std::string& a, const std::string& b) {
     user_error("unexpected '{}'; a text of several words stands in quotes; {}", word, help);
   }
   const std::string name = word.substr(0, word.find('='));
-  std::string nearest;
-  const size_t letters = name.size() - std::min(name.find_first_not_of('-'), name.size());
-  size_t least = letters / 3 + 1;  // more than a third of the letters is no typo
-  for (const CLI::Option* option : app.get_options()) {
-    const std::string known = option->get_name();
-    const bool end_is_missing = letters > 0 && known.starts_with(name);
-    const size_t distance = end_is_missing ? 0 : edit_distance(name, known);
-    if (distance >= least) continue;
-    nearest = known;
-    least = distance;
-  }
-  const std::string guess = nearest.empty() ? "" : fmt::format("did you mean {}? ", nearest);
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());
+  const std::string meant = nearest(name, known);
+  const std::string guess = meant.empty() ? "" : fmt::format("did you mean {}? ", meant);
   user_error("unknown option '{}'; {}{}", name, guess, help);
 }
 

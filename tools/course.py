@@ -210,8 +210,8 @@ class Call:
         if command.reads and not self.words[0].startswith("-") and "://" not in self.words[0] and not os.path.exists(self.words[0]):
             die(f"{command.name}: found no file {self.words[0]}, wanted {command.needs}")
         other_way = command.other_ways.get(self.words[0]) if self.words else None
-        if not other_way and not self.program.is_file():  # once it is built it says itself what is wrong
-            refuse_mistakes(self.target, self.words_of_program, self.typed)
+        if not other_way:
+            self.refuse_mistakes()
         if not command.script and (command.builds or command.of_lesson):
             setup(self.build)
         if command.libraries:
@@ -221,6 +221,13 @@ class Call:
         if other_way:
             self.words.pop(0)
         return (other_way or command.run)(self)
+
+    def refuse_mistakes(self):
+        """Before a build, or the end of another one, is waited for. What is built may have options that the list has not."""
+        words = self.words_of_program
+        own = set(options_in(explanation(self))) if self.program.is_file() else set()
+        if own.difference(programs().get(self.target, [])).isdisjoint(word.split("=")[0] for word in words):
+            refuse_mistakes(self.target, words, self.typed)
 
     def takes_nothing(self):
         if self.words:

@@ -1,6 +1,7 @@
 #include "viz/page.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -9,6 +10,7 @@
 #include <sstream>
 
 #include "common/error.h"
+#include "common/nearest.h"
 #include "viz/names.h"
 #include "viz/ui.h"
 
@@ -212,9 +214,12 @@ std::pair<const Verb*, Command> Page::find(const Command& line) const {
 std::string Page::apply(const Command& command) {
   const auto [verb, line] = find(command);
   if (verb == nullptr) {
-    std::string known;
-    for (const Verb& row : verbs_) known += (known.empty() ? "" : ", ") + row.name;
-    kv::user_error("{}: no such command; there are {}", command.verb, known);
+    std::vector<std::string> names;
+    for (const Verb& row : verbs_) names.push_back(row.name);
+    const std::string meant = kv::nearest(command.verb, names);
+    kv::user_error("{}: no such command; {}there are {}", command.verb,
+                   meant.empty() ? "" : fmt::format("did you mean {}? ", meant),
+                   fmt::join(names, ", "));
   }
   const Words given = read(line, *verb);
   const std::string why = verb->why_not ? verb->why_not(given) : "";

@@ -236,7 +236,13 @@ std::vector<ladder::Rung> run_first_act(const ProgramOptions& program, const kv:
   if (kv::interrupted()) printer.finish();
   if (kv::stderr_is_terminal()) fmt::print(stderr, "\r\x1b[K");
   if (!rungs.empty()) {
-    console.write(first_table(rungs, program.without_times, kv::output_columns()));
+    const std::string table = first_table(rungs, program.without_times, kv::output_columns());
+    console.write(table);
+    const bool has_rates = table.substr(0, table.find('\n')).ends_with("tokens/s");
+    const bool has_09 = std::ranges::find(rungs, "09", &ladder::Rung::number) != rungs.end();
+    if (has_rates && has_09 && model.device() == kv::Device::kCpu) {
+      console.print("On a CPU each row takes its time, so 09's fewer passes need not be faster.\n");
+    }
   }
   return rungs;
 }
@@ -258,6 +264,13 @@ std::vector<ladder::Pair> run_second_act(const ProgramOptions& program, const kv
   console.print("{}\n", kv::wrapped(heading, kv::output_columns()));
   console.write(second_table(pairs, kv::output_columns()));
   return pairs;
+}
+
+/// What the two tables have shown, and where to go from there.
+void say_what_comes_next(const kv::Console& console) {
+  console.print(
+      "\nOne digest all down the first table: memory changed, the math did not.\n"
+      "Next: read lessons/01_no_cache/README.md, and click: ./course viz 5\n");
 }
 
 int run(const ProgramOptions& program) {
@@ -290,6 +303,7 @@ int run(const ProgramOptions& program) {
     }
   }
   kv::write_json(options.json_file, document);
+  if (act == 0 && !mismatch && !kv::interrupted()) say_what_comes_next(console);
   console.flush();
   if (mismatch) {
     fmt::print(stderr, "error: {}\n", *mismatch);

@@ -62,6 +62,8 @@ TEST_CASE("the ladder program prints both acts, the second one alone, and some o
   CHECK(lines(both.out, "\nWhere memory is short: ") == 1);
   CHECK(lines(both.out, "\n14 fp8_pages") == 2);
   CHECK(lines(both.out, "\n08 scheduler") == 6);
+  CHECK(lines(both.out, "\nOne digest all down the first table: ") == 1);
+  CHECK(both.out.ends_with(" ./course viz 5\n"));
   const auto second = kvtest::shell(ladder + "--act 2 --lessons 8,12");
   CHECK(second.out.find("Where memory is short: ") == 0);
   CHECK(lines(second.out, "after a restart") == 2);
@@ -69,6 +71,7 @@ TEST_CASE("the ladder program prints both acts, the second one alone, and some o
   const auto some = kvtest::shell(ladder + "--lessons 8,12");
   CHECK(lines(some.out, "\n12 file_tier") == 1);
   CHECK(some.out.find("short") == std::string::npos);
+  CHECK(some.out.find("Next: ") == std::string::npos);
   const auto json = nlohmann::json::parse(kvtest::shell(ladder + "--act 2 --json -").out);
   CHECK_FALSE(json.contains("lessons"));
   REQUIRE(json.at("second_act").size() == 5);

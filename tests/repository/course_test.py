@@ -235,12 +235,14 @@ def builds(folder):
     tool(folder / "bin", "lesson05", "printf 'usage: %s\n\noptions:\n  --own' \"$COURSE_COMMAND\"")
     expect(0, "^usage: ./course run 5\n\noptions:\n  --mine .*\n(.*\n)+  --own", "run 5 --help")
     expect(0, "^--own$", "completion words run 5 --o")
+    expect(2, "unknown target 'lesson05'|error: the build failed", "run 5 --own")  # no list of options refuses it
     expect(2, "unknown target 'nothing'; for example ./course build lesson05", "build nothing")
     expect(2, "unknown target 'slwo'; did you mean slow\\?", "build slwo")
     with open(folder / "course.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         build, said = start()
         check(re.fullmatch("another ./course builds in .*/default; waiting\n", said), "course build, locked:", said)
+        expect(2, "^error: unknown option '--devcie'; did you mean --device\\?", "run 5 --devcie cpu")
     said = build.stderr.readline()
     check(said == "Building slow\n" and not (folder / "slow").exists(), "course build: it has waited, then says", said)
     build.communicate()

@@ -78,6 +78,8 @@ TEST_CASE("a page's table says what a line means and what is wrong with it") {
   CHECK(page.answer("make \"\" 16 hash") ==
         "line 3: make wants NAME with at least one character, found \"\"");
   CHECK(page.answer("fly") == "fly: no such command; there are add, make, make all, size, set, on");
+  CHECK(page.answer("mkae") ==
+        "mkae: no such command; did you mean make? there are add, make, make all, size, set, on");
   CHECK(page.refusal.empty());
   CHECK(page.answer("on") == "on: it is zero; nothing has changed");
   CHECK(page.refusal == "on: it is zero");

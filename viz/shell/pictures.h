@@ -14,12 +14,12 @@
 namespace viz {
 
 struct Picture {
-  static constexpr int kWidth = 1280, kHeight = 800;  // of a whole window
-  std::string file;                                   // "viz_08_full.png", or .svg: the scene alone
-  std::filesystem::path scenario;                     // relative to the project
-  size_t steps = 0;                                   // of the scenario; 0: all
-  bool plays = false;                                 // an animation of these steps
-  size_t from = 1;                                    // its first step; those before prepare it
+  static constexpr int kWidth = 960, kHeight = 600;  // of a whole window
+  std::string file;                                  // "viz_08_full.png", or .svg: the scene alone
+  std::filesystem::path scenario;                    // relative to the project
+  size_t steps = 0;                                  // of the scenario; 0: all
+  bool plays = false;                                // an animation of these steps
+  size_t from = 1;                                   // its first step; those before prepare it
   size_t still = 0;  // the step after which it is shown where nothing may move; 0: the last one
   Room room = {860, 420};  // of an SVG
 
