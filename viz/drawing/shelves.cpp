@@ -140,15 +140,25 @@ void let_come(Scene& scene, const std::string& from, const std::string& box,
               const std::string& name, Span when) {
   const Shape *const source = scene.find(from), *const own = scene.find(box);
   if (source == nullptr || own == nullptr) return;
-  Shape copy = *own;
-  copy.id = box + "/comes";
-  copy.at = {source->at.x, source->at.y, own->at.w, own->at.h};
-  scene.ghost(copy, own->at, when);
+  const float w = std::min(source->at.w, own->at.w), h = std::min(source->at.h, own->at.h);
+  const auto amid = [&](const Place& at) {
+    return Place{at.middle_x() - w / 2, at.middle_y() - h / 2, w, h};
+  };
+  const auto send = [&, from = amid(source->at), to = amid(own->at)](Shape shape, const char* id) {
+    shape.id = box + id;
+    shape.at = from;
+    scene.ghost(shape, to, when);
+  };
+  Shape ground = *own;  // what it passes does not shine through
+  ground.pattern = Pattern::kPlain;
+  ground.fill = paint(Ink::kPanel);
+  send(ground, "/ground");
+  send(*own, "/comes");
+  if (const Shape* const words = scene.find(name)) send(*words, "/words");
   for (Shape& shape : scene.since(0)) {
     const bool is_part = shape.id == box || shape.id.starts_with(box + "/");
-    if (is_part && shape.id != name) shape.during({when.end - 0.02f, when.end});
+    if (is_part) shape.during({when.end - 0.02f, when.end});
   }
-  if (Shape* const words = scene.find(name)) words->comes_from(from, when);
 }
 
 }  // namespace viz

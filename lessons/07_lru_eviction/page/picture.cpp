@@ -8,6 +8,7 @@
 #include <set>
 
 #include "lessons/07_lru_eviction/block_pool.h"
+#include "viz/drawing/pool_motion.h"
 #include "viz/drawing/text_room.h"
 
 namespace lesson07 {
@@ -40,7 +41,7 @@ struct Move {
 /// The motion between two pictures.
 struct Story {
   std::map<int32_t, Move> moves;
-  Span closes_up;  // the rest of the queue
+  Span closes_up = {0, 0};  // the rest of the queue
   float seconds = 0;
 
   Span part(const Span& span) const { return {span.begin / seconds, span.end / seconds}; }
@@ -63,7 +64,8 @@ Move taken(const viz::BlockView& was, bool was_free, float at) {
   return move;
 }
 
-/// Hits are pinned first, then blocks are taken from the front, one after the other.
+/// Hits are pinned first, then blocks are taken from the front, one after the other. The queue
+/// closes up when all of them have left it; what is freed comes after that.
 Story story_of(const Shown& before, const Shown& now) {
   Story story;
   float at = 0;
@@ -86,19 +88,20 @@ Story story_of(const Shown& before, const Shown& now) {
         at = was_free ? move.travels.begin + 0.3f : move.written.end;
       }
     }
+    for (const auto& [id, move] : story.moves) {
+      if (!contains(before.queue, id)) continue;
+      story.closes_up.begin = std::max(story.closes_up.begin, move.travels.end);
+      at = story.closes_up.end = story.closes_up.begin + 0.4f;
+    }
     for (const int32_t id : now.queue) {
       if (contains(before.queue, id)) continue;
       story.moves[id] = {.travels = {at, at + 0.6f}};
       at += 0.25f;
     }
   }
-  story.seconds = 0.45f;
-  story.closes_up = {at, 0};
+  story.seconds = std::max(0.45f, story.closes_up.end);
   for (const auto& [id, move] : story.moves) {
     story.seconds = std::max({story.seconds, move.travels.end, move.written.end});
-    if (!contains(before.queue, id)) continue;
-    story.closes_up.begin = std::min(story.closes_up.begin, move.travels.begin);
-    story.closes_up.end = std::max(story.closes_up.end, move.travels.end);
   }
   if (story.closes_up.end == 0) story.closes_up = {0, story.seconds};
   return story;
@@ -202,6 +205,8 @@ class Picture {
 
   void draw_tile(int32_t id, const Place& at) {
     const size_t first = scene_.shapes().size();
+    // What a tile passes does not shine through.
+    scene_.box(fmt::format("tile {}", id), at, viz::paint(viz::Ink::kGround));
     viz::block(scene_, shown_.pool, block_of(shown_, id), at);
     const auto found = story_.moves.find(id);
     const bool moves = found != story_.moves.end();
@@ -296,6 +301,7 @@ void strike_out(viz::Scene& scene, const Shown& before, const Story& story) {
       const viz::Shape* const shape = old.find(word);
       if (shape == nullptr) continue;
       viz::Shape gone = *shape;
+      scene.ghost(gone, gone.at, {-viz::kBlink, span.begin});  // whole until then
       gone.struck = true;
       scene.ghost(gone, gone.at, span);
       scene.leaves(word, shape->at, {span.end - 0.01f, span.end});

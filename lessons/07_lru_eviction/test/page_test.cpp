@@ -26,6 +26,13 @@ TEST_CASE_FIXTURE(Fixture, "a request that ends keeps the words of its full bloc
   CHECK(reason().starts_with("All end: their blocks go to the back"));
 }
 
+TEST_CASE_FIXTURE(Fixture, "the queue closes up when what is taken has left it") {
+  run({"resize 4 4", "ask A \"one two three four\"", "ask B \"five six seven eight\"", "free all",
+       "ask C \"a b c d e f g h i j k l\""});
+  const viz::Scene scene = picture();
+  CHECK(kvtest::shape(scene, "block 1").when.end <= kvtest::shape(scene, "block 2").when.begin);
+}
+
 TEST_CASE_FIXTURE(Fixture, "the log of several steps of a live run counts what all of them did") {
   run({"resize 10 4", "live \"Once upon a time there was a little dog\" 20", "step 19"});
   for (const int steps : {10, 10, 1}) {

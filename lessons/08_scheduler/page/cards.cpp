@@ -66,6 +66,8 @@ void Picture::card(const Seen& seen, const Place& at) {
   const std::string numbers =
       seen.ended ? fmt::format("+{}", seen.generated)
                  : fmt::format(fmt::runtime(words), prompt, seen.num_prompt, seen.generated);
+  // What a card passes does not shine through.
+  scene_.box(seen.name + "/ground", at, paint(Ink::kPanel)).during(when);
   Place room = viz::request_card(scene_, seen, at, state, page_.selected() == seen.name, numbers,
                                  viz::described(seen), when);
   if (seen.ended || room.h < 6) return;
@@ -118,6 +120,7 @@ void Picture::entries(const Seen& seen, const Place& at, Span when) {
     const bool fresh = i >= had;
     const std::string source = fresh ? viz::block_id(number) : "";
     const Span one = fresh ? viz::in_turn(acts_.takes, i - had, held - had) : when;
+    if (fresh) scene_.leaves(fmt::format("{}/place {}", seen.name, i), grid.cell(i), when);
     viz::Shape& entry = scene_.box(id, grid.cell(i), {});
     dress(entry, i < found ? State::kFound : State::kInUse, seen.hue);
     entry.lighting({viz::block_id(number)})

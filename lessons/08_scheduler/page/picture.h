@@ -33,11 +33,15 @@ struct Areas {
 struct Acts {
   Span gives = {0, 0.4f}, goes = {0, 0.35f}, takes = {0.25f, 0.55f}, runs = {0.5f, 0.8f},
        grows = {0.6f, 0.85f}, ends = {0.8f, 1};
+  float seconds = 0.7f;
 };
 /// A request wants blocks, the victim gives its own and goes to the waiting queue, and the blocks
 /// are taken.
-constexpr Acts kPreemption = {{0.16f, 0.4f},  {0.36f, 0.6f},  {0.6f, 0.75f},
-                              {0.72f, 0.86f}, {0.78f, 0.95f}, {0.85f, 1}};
+constexpr Acts kPreemption = {{0.16f, 0.4f},  {0.36f, 0.6f}, {0.6f, 0.75f}, {0.72f, 0.86f},
+                              {0.78f, 0.95f}, {0.85f, 1},    2.4f};
+/// A request ends: its card leaves before another one takes its place.
+constexpr Acts kEnd = {{0, 0.3f},    {0.65f, 0.9f}, {0.75f, 1}, {0.05f, 0.3f},
+                       {0.2f, 0.4f}, {0.4f, 0.65f}, 1.2f};
 /// One scene of the page.
 class Picture {
  public:

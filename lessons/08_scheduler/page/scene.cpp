@@ -54,6 +54,8 @@ Picture::Picture(const SchedulerPage& page, const viz::Room& room)
       areas_(room),
       ran_(now_.num_passes > before_.num_passes),
       preempts_(ran_ && now_.shortage && now_.shortage->pass == now_.num_passes) {
+  const auto ends = [&](const Seen& seen) { return has_ended(seen); };
+  if (ran_ && std::ranges::any_of(now_.seen, ends)) acts_ = kEnd;
   if (preempts_) acts_ = kPreemption;
 }
 
@@ -74,7 +76,7 @@ viz::Scene Picture::drawn() {
                {State::kFound, "found"},
                {State::kFree, "free"}});
   const bool starts = !now_.last.started.empty() || !now_.last.resumed.empty();
-  scene_.lasts(!ran_ ? 0.3f : preempts_ ? 2.4f : starts ? 1.2f : 0.7f);
+  scene_.lasts(!ran_ ? 0.3f : starts ? std::max(1.2f, acts_.seconds) : acts_.seconds);
   return std::move(scene_);
 }
 

@@ -53,11 +53,12 @@ TEST_CASE_FIXTURE(Fixture, "a preemption says who needs what and who gives, and 
   CHECK(leaving->when.end < taken.when.begin);
   CHECK(scene.ghosts().size() == 1);  // the block that A wants
 
-  run({"pass", "pass"});  // B ends, C comes back
+  run("pass 2");  // B ends, C comes back
   const viz::Scene back = picture();
   CHECK(note(back) == "C is back: 8 of its tokens are found in the cache");
   CHECK(within(back, "request C", "running"));
   CHECK(within(back, "request B", "ended"));
+  CHECK(back.find("request B")->when.end <= back.find("request C")->when.begin);
   CHECK(back.find("C/entry 0")->from == "block 5");
   CHECK(back.find("C/entry 1")->edge == viz::paint(viz::Ink::kText));        // found
   CHECK_FALSE(back.find("C/entry 2")->edge == viz::paint(viz::Ink::kText));  // computed again

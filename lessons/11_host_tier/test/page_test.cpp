@@ -54,7 +54,7 @@ TEST_CASE_FIXTURE(Fixture, "a block that is offloaded travels down, and its copy
     bars += has_bar;
   }
   CHECK(bars == 2);
-  CHECK(std::ssize(under_way.ghosts()) == 2);
+  CHECK(std::ssize(under_way.ghosts()) == 2 * 3);  // each with its label, on a ground
   pass_until("host.offloaded", 4);
   CHECK(note(picture()).find("copied to the host") != std::string::npos);
   CHECK(page.scene({900, 500, true}).find("note") == nullptr);  // a sentence tells it

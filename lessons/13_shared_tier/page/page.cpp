@@ -258,6 +258,7 @@ std::string SharedTierPage::tell(std::string what, std::string points_at) {
   if (told_.num_unreachable > was.num_unreachable) shown_.reason += " The store does not answer.";
   shown_.trip.asked = told_.num_queried - was.num_queried;
   shown_.trip.fetched = told_.num_fetched - was.num_fetched;
+  shown_.trip.loaded = shown_.trip.fetched - (told_.num_checked - was.num_checked);
   shown_.trip.refused = told_.num_damaged > was.num_damaged ? shown_.trip.fetched : -1;
   return shown_.reason;
 }

@@ -42,6 +42,7 @@ struct StoreTrip {
   std::string text = {};
   int server = 0;
   int64_t asked = 0, fetched = 0, refused = -1;  // how many; how many came; which one was refused
+  int64_t loaded = 0;                            // of those that came: the others are only compared
 };
 
 struct Shown {

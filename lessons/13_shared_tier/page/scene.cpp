@@ -6,6 +6,7 @@
 
 #include "lessons/12_file_tier/page/numbers.h"
 #include "page.h"
+#include "viz/drawing/pool_motion.h"
 
 namespace lesson13 {
 
@@ -75,29 +76,42 @@ void SharedTierPage::look_at_store(Shelf& shelf) const {
 
 namespace {
 
-/// The place where a block stood before: a server's comes from the store, the store's from a
-/// server.
-std::string source(const Shown& before, size_t shelf, const std::string& name) {
-  for (const size_t from : {kStore, kFirst, kSecond}) {
-    if (from == shelf || (shelf != kStore && from != kStore)) continue;
-    const viz::ShelfBlocks& blocks = before.shelves[from];
-    const auto found = std::ranges::find(blocks, name, &viz::ShelfBlock::name);
-    if (found == blocks.end()) continue;
-    return viz::shelf_block_id(static_cast<int>(from),
-                               static_cast<int32_t>(found - blocks.begin()));
-  }
-  return "";
+// Of the motion: blocks come from the store, others are computed, and go to the store.
+constexpr viz::Span kLoads{0, 0.35f}, kComputes{0.35f, 0.48f}, kPuts{0.52f, 0.95f};
+
+/// Of a shelf, the place of the block with this name; 0 if it is not there.
+int32_t place_of(const Shelf& shelf, const std::string& name) {
+  const auto found = std::ranges::find(shelf, name, &viz::ShelfBlock::name);
+  return found == shelf.end() ? 0 : static_cast<int32_t>(found - shelf.begin());
 }
 
-/// Adds to a block what only this page has: what a click selects, its source, and its damage.
-void finish(viz::Scene& scene, const Shown& before, size_t shelf, int32_t id, const Shelf& of) {
-  const viz::ShelfBlock& block = of[id];
-  const std::string box = viz::shelf_block_id(static_cast<int>(shelf), id);
+/// Adds to a block what only this page has: what a click selects, its damage, and how it came. A
+/// server's was loaded from the store, or computed; the store's is of the server that computed it.
+void finish(viz::Scene& scene, const Shown& before, const Shown& now, int shelf, int32_t id) {
+  const viz::ShelfBlock& block = now.shelves[shelf][id];
+  const std::string box = viz::shelf_block_id(shelf, id), words = box + "/name " + block.name;
   if (block.name.empty()) return;
   if (shelf == kStore) scene.find(box)->selecting("value " + block.name);
   if (block.state == State::kEvicted) scene.find(box)->edged(paint(Ink::kError), 2);
-  viz::Shape* const name = scene.find(box + "/name " + block.name);
-  if (name != nullptr) name->comes_from(source(before, shelf, block.name));
+  const int32_t place = place_of(before.shelves[shelf], block.name);
+  const viz::ShelfBlock was = place == 0 ? viz::ShelfBlock{} : before.shelves[shelf][place];
+  if (was.cached == block.cached && was.hue == block.hue) return;
+  const bool is_loaded = block.name.starts_with(now.trip.text) &&
+                         std::atoi(block.name.c_str() + now.trip.text.size()) < now.trip.loaded;
+  const auto comes = [&](int from, viz::Span when) {
+    const int32_t source = place_of(now.shelves[from], block.name);
+    viz::let_come(scene, viz::shelf_block_id(from, source), box, words, when);
+  };
+  if (shelf == kStore) {
+    for (const int from : {kFirst, kSecond}) {
+      if (place_of(before.shelves[from], block.name) == 0) comes(from, kPuts);
+    }
+  } else if (is_loaded) {
+    comes(kStore, kLoads);
+  } else {
+    viz::during(scene, box, kComputes);
+    viz::during(scene, words, kComputes);
+  }
 }
 
 /// In the way between the store and a server: the names that it asks for, and what comes of them.
@@ -143,11 +157,13 @@ viz::Scene SharedTierPage::scene(const viz::Room& room) {
                                 store_.is_there ? "the store: each block, and how its name ends"
                                                 : "the store, which does not answer",
                                 "server two, its device"};
-  for (size_t i = 0; i < 3; ++i) {
-    const Shelf& shelf = now_.shelves[i];
+  for (int i = 0; i < 3; ++i) {
     const Place at{0, top + (tall + kWay) * static_cast<float>(i), room.w, tall};
-    viz::shelf(scene, static_cast<int>(i), titles[i], shelf, at);
-    for (int32_t id = 1; id < std::ssize(shelf); ++id) finish(scene, before_, i, id, shelf);
+    viz::shelf(scene, i, titles[i], now_.shelves[i], at);
+  }
+  for (int i = 0; i < 3; ++i) {
+    for (int32_t id = 1; id < std::ssize(now_.shelves[i]); ++id)
+      finish(scene, before_, now_, i, id);
   }
   const float way = top + tall + (now_.trip.server == 0 ? 0 : tall + kWay);
   draw_trip(scene, now_.trip, now_.shelves[kStore], {0, way, room.w, kWay});
@@ -159,7 +175,7 @@ viz::Scene SharedTierPage::scene(const viz::Room& room) {
                {State::kEvicted, "wrong K and V", viz::kNoHue, Ink::kError},
                {State::kCached, "other K and V", viz::kNoHue, Ink::kDim},
                {State::kFree, "empty"}});
-  scene.lasts(0.8f);
+  scene.lasts(scene.ghosts().empty() ? 0.8f : 2);
   return scene;
 }
 

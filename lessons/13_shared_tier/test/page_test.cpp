@@ -22,6 +22,12 @@ struct Fixture : kvtest::PageFixture {
   /// Server one has computed three blocks of A.
   void compute_a() { run({"submit one A 14 1", "pass one 2"}); }
   void ask_two() { run({"submit two A 14 1", "pass two 3"}); }
+  /// Blocks that travel to a shelf with the last command, each with its label.
+  auto num_coming(const std::string& shelf) {
+    return std::ranges::count_if(picture().ghosts(), [&](const viz::Scene::Ghost& ghost) {
+      return ghost.shape.id.starts_with(shelf) && ghost.shape.id.ends_with("/words");
+    });
+  }
 };
 
 }  // namespace
@@ -31,7 +37,10 @@ TEST_CASE_FIXTURE(Fixture, "what one server has computed, the other one loads") 
   CHECK(value("put") == 3);
   CHECK(value("values") == 3);
   CHECK(value("one.computed") == 14);
+  CHECK(num_coming("1/") == 3);
   ask_two();
+  CHECK(num_coming("2/") == 3);
+  CHECK(num_coming("1/") == 0);
   CHECK(value("A.found") == 12);
   CHECK(value("A.ended") == 1);
   CHECK(value("two.computed") == 2);
@@ -61,6 +70,8 @@ TEST_CASE_FIXTURE(Fixture, "a damaged value and one that was evicted end the pre
   ask_two();
   CHECK(value("damaged") == 1);
   CHECK(value("A.found") == 4);
+  CHECK(num_coming("2/") == 1);  // it computes the others
+  CHECK(num_coming("1/") == 1);  // and puts a whole A1
   run({"pool 10 open 0"});
   compute_a();
   run("change lose A0");
