@@ -68,7 +68,7 @@ test('the front page has a card for each lesson, as the README has it', () => {
   }
   for (const words of ['C++20', 'CUDA', 'You need no GPU']) assert.ok(front.includes(words), words)
   for (const name of ['gpu', 'vllm-map', 'proof', 'glossary']) assert.ok(front.includes(`<a href="${base}docs/${name}.html"`), name)
-  assert.match(front, /A course: in fourteen lessons[^]*a language model that keeps nothing[^]*Begin with lesson 01[^]*lesson 05.{1,5}s pool[^]*[Rr]un all 14 engines[^]*An evening/)
+  assert.match(front, /A course: in fourteen lessons[^]*An LLM server fills its memory[^]*Begin with lesson 01[^]*lesson 05.{1,5}s pool[^]*[Rr]un all 14 engines[^]*An evening/)
 })
 
 test("the repository's own marks do not show", () => {

@@ -103,7 +103,7 @@ void finish(viz::Scene& scene, const Shown& before, const Shown& now, int shelf,
     viz::let_come(scene, viz::shelf_block_id(from, source), box, words, when);
   };
   if (shelf == kStore) {
-    for (const int from : {kFirst, kSecond}) {
+    for (const int from : {int{kFirst}, int{kSecond}}) {
       if (place_of(before.shelves[from], block.name) == 0) comes(from, kPuts);
     }
   } else if (is_loaded) {
