@@ -61,7 +61,7 @@ CLI::Validator real_validator(const std::string& range, const Allowed& allowed) 
 [[noreturn]] void refuse_extra(const CLI::App& app, const std::string& word) {
   const std::string help = app.get_name() + " --help lists the options";
   if (!word.starts_with('-')) {
-    user_error("unexpected '{}'; a text of several words stands in quotes; {}", word, help);
+    user_error("unexpected '{}'; a text of several words needs quotes; {}", word, help);
   }
   const std::string name = word.substr(0, word.find('='));
   std::vector<std::string> known;

@@ -96,7 +96,7 @@ def distance(a, b):
 
 
 def nearest(word, words):
-    """The word that was meant, or "". At most a third of the letters is wrong, or its end is missing, as in programs/options.cpp."""
+    """The word that was meant, or "". At most a third of the letters is wrong, or its end is missing, as in common/nearest.h."""
     letters = word.lower().lstrip("-")
 
     def wrong_letters(known):

@@ -35,7 +35,7 @@ def refuse_mistakes(program, words, typed):
         name, has_value, value = word.partition("=")
         if not word.startswith("-"):
             if not arguments:
-                die(f"unexpected '{word}'; a text of several words stands in quotes; {help_says}")
+                die(f"unexpected '{word}'; a text of several words needs quotes; {help_says}")
             arguments.pop()
         elif name not in known:
             die(f"unknown option '{name}';{guess(name, known)} {help_says}")

@@ -132,7 +132,7 @@ TEST_CASE("a message names the option, the value found, the values wanted, and t
   CHECK(contains(said({"--need", "1", "--json", "/"}), "--json: '/' is not allowed"));
   CHECK(contains(said({"--need"}), "--need: a value is missing, wanted N; ./course x"));
   CHECK(said({"--need", "1", "stray", "--zigzag"}) ==
-        "unexpected 'stray'; a text of several words stands in quotes; ./course x --help lists "
+        "unexpected 'stray'; a text of several words needs quotes; ./course x --help lists "
         "the options");
   CHECK(said({"--need", "1", "--zigzag"}) ==
         "unknown option '--zigzag'; ./course x --help lists the options");

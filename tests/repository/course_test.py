@@ -63,12 +63,12 @@ viz 99                | error: there is no lesson 99
 run --repair          | which lesson's
 run --devcie cpu      | ^error: unknown option '--devcie'; did you mean --device\\? ./course run --help lists the options$
 run 5 --mine --bemas=2 | unknown option '--bemas'; did you mean --beams\\? ./course run 5 --help
-run 5 6               | error: unexpected '6'; a text of several words stands in quotes; ./course run 5 --help
+run 5 6               | error: unexpected '6'; a text of several words needs quotes; ./course run 5 --help
 run 5 --prompt --max-tokens --max-tokens many | error: --max-tokens: 'many' is not allowed, wanted a number;
 run 5 --device gpu    | error: --device: 'gpu' is not allowed, wanted cpu, cuda or auto; ./course run 5 --help
 run 5 --model         | error: --model: a value is missing, wanted DIR;
 run 5 --model /no/such | ^error: --model /no/such: no such folder; wanted one with a model's config.json$
-viz 5 6               | error: unexpected '6'; a text of several words stands in quotes; ./course viz 5 --help
+viz 5 6               | error: unexpected '6'; a text of several words needs quotes; ./course viz 5 --help
 run 5 --max 8         | unknown option '--max'; did you mean --max-tokens\\?
 run 04_paged          | error: run: found '04_paged', wanted .*; did you mean 04_paged_attention\\?
 viz warp --them light | unknown option '--them'; did you mean --theme\\?
